@@ -1,0 +1,12 @@
+"""Kafka and a schema registry on loopback, from Maven artifacts: for the demo, the tests and a first try.
+
+No container engine is needed, only Java 17 and Maven. Production runs its own (docker-compose.yml).
+"""
+
+from gpuledger.localstack.artifacts import fetch
+from gpuledger.localstack.errors import StackError
+from gpuledger.localstack.kafka import Kafka
+from gpuledger.localstack.registry import Registry
+from gpuledger.localstack.server import Server, free_port, port_open
+
+__all__ = ["Kafka", "Registry", "Server", "StackError", "fetch", "free_port", "port_open"]

@@ -1,0 +1,128 @@
+"""The local servers: kept across a crash, and never left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuledger.localstack import Kafka, Registry, StackError, fetch, port_open
+from tests.support.kafka import STACK_DIRECTORY
+
+GONE_TIMEOUT_S = 20.0
+
+STARTER = """
+import sys, time
+from pathlib import Path
+from gpuledger.localstack import Kafka
+with Kafka(Path(sys.argv[1]), Path(sys.argv[2])) as server:
+    print(server.pid, server.port, flush=True)
+    time.sleep(600)
+"""
+
+
+def _becomes(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + GONE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_broker_ends_with_the_process_that_started_it(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path / "kafka"), str(STACK_DIRECTORY)],
+        stdout=subprocess.PIPE,
+        text=True,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert starter.stdout is not None
+        pid, port = map(int, starter.stdout.readline().split())
+        assert _alive(pid)
+        assert port_open(port)
+        starter.send_signal(how)
+        starter.wait(GONE_TIMEOUT_S)
+        assert _becomes(lambda: not _alive(pid))
+        assert not port_open(port)
+    finally:
+        starter.kill()
+        starter.wait()
+        starter.stdout.close()
+
+
+def test_a_killed_supervisor_takes_the_server_with_it(new_registry: Registry) -> None:
+    new_registry.start()
+    pid = new_registry.pid
+    supervisor = int(
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+    )
+    assert supervisor != os.getpid()
+    os.kill(supervisor, signal.SIGKILL)
+    assert _becomes(lambda: not _alive(pid))
+
+
+def test_a_registry_comes_back_on_its_port_with_its_data_after_kill_9(
+    new_registry: Registry,
+) -> None:
+    new_registry.start()
+    url = new_registry.url
+    new_registry.kill9()
+    assert not new_registry.running
+    new_registry.restart()
+    assert new_registry.url == url
+    assert new_registry.is_ready()
+
+
+def test_starting_twice_is_refused(registry: Registry) -> None:
+    with pytest.raises(StackError, match="running already"):
+        registry.begin()
+
+
+def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path) -> None:
+    server = Kafka(tmp_path / "kafka", STACK_DIRECTORY)
+    (tmp_path / "kafka" / "log").mkdir(parents=True)
+    (tmp_path / "kafka" / "log" / "meta.properties").write_text(
+        "version=1\nnode.id=7\ncluster.id=x\n"
+    )
+    with pytest.raises(StackError, match=r"kafka ended with status (?s:.)*node.id"):
+        server.start()
+    assert not server.running
+
+
+def test_a_second_fetch_only_reads_the_stamp() -> None:
+    fetch(STACK_DIRECTORY)
+    began = time.monotonic()
+    fetch(STACK_DIRECTORY)
+    assert time.monotonic() - began < 0.1
+
+
+def test_a_missing_maven_is_said_before_anything_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for tool in ("java",):
+        (tmp_path / tool).write_text("#!/bin/sh\n")
+        (tmp_path / tool).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StackError, match="mvn is not installed"):
+        fetch(tmp_path / "stack")
+    assert not (tmp_path / "stack").exists()
