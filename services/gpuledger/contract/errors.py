@@ -1,0 +1,88 @@
+"""Every error of gpuledger, in one tree.
+
+GpuledgerError
+├── UserError            a mistake of the person at the keyboard; exit code 2, no traceback
+│   ├── ConfigError      a document or setting is invalid; says file, line and what to do
+│   └── Refused          the request would break a rule of the system
+├── BadRecord            bytes or meaning of a record are wrong; goes to dead letters, never crashes
+├── Unavailable          an I/O error: a service is away; worth a retry
+│   ├── KafkaUnavailable
+│   ├── RegistryUnavailable
+│   └── WarehouseUnavailable
+├── Fenced               another owner took over; stop at once
+├── WarehouseError       the warehouse refused a statement; carries ClickHouse's code
+└── Unsupported          this machine can not do it (no eBPF, no NVML); says what is missing
+"""
+
+from __future__ import annotations
+
+
+class GpuledgerError(Exception):
+    """Root of all errors that gpuledger raises on purpose."""
+
+
+class UserError(GpuledgerError):
+    """A mistake of the person who called; shown without a traceback, exit code 2."""
+
+
+class ConfigError(UserError):
+    """An invalid document or setting.
+
+    ``where`` is a file with its line where there is one (``prices.yaml:12``).
+    """
+
+    def __init__(self, message: str, where: str | None = None) -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.where = where
+
+
+class Refused(UserError):
+    """The request is understood and would break a rule of the system."""
+
+
+class BadRecord(GpuledgerError):
+    """A record can not be read or understood.
+
+    ``reason`` is a short stable code (``truncated``, ``over_limit``, ...), ``field`` the dotted name of
+    the field, ``position`` the byte in the record body where it was noticed.
+    """
+
+    def __init__(self, reason: str, message: str, field: str = "", position: int | None = None) -> None:
+        at = f" at byte {position}" if position is not None else ""
+        name = f"{field}: " if field else ""
+        super().__init__(f"{name}{message}{at} [{reason}]")
+        self.reason = reason
+        self.field = field
+        self.position = position
+
+
+class Unavailable(GpuledgerError):
+    """Something outside does not answer; the same call may succeed later."""
+
+
+class KafkaUnavailable(Unavailable):
+    """No broker answers, or it refuses the connection."""
+
+
+class RegistryUnavailable(Unavailable):
+    """The schema registry does not answer."""
+
+
+class WarehouseUnavailable(Unavailable):
+    """ClickHouse does not answer, or answers that it is overloaded or read-only."""
+
+
+class Fenced(GpuledgerError):
+    """A newer owner holds the transactional id; whatever this one still writes is refused."""
+
+
+class WarehouseError(GpuledgerError):
+    """ClickHouse refused a statement; ``code`` is ClickHouse's own error code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Unsupported(GpuledgerError):
+    """This machine can not do what was asked; the message says what is missing."""

@@ -1,0 +1,158 @@
+"""Records to bytes and back: dataclasses on one side, the schema's codec on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeAlias, TypeVar, cast
+
+from gpuledger.contract.avro import DEFAULT_LIMITS, Codec, Limits
+from gpuledger.contract.records import charges, configuration, node, outcomes, progress, telemetry
+from gpuledger.contract.schemas import schema
+
+Record: TypeAlias = (
+    telemetry.EventBatch
+    | telemetry.SampleBatch
+    | telemetry.Holdings
+    | progress.NodeLifetime
+    | progress.NodeProgress
+    | progress.Generation
+    | charges.ChargeSet
+    | configuration.PriceBookVersion
+    | configuration.TeamMapVersion
+    | configuration.BudgetsVersion
+    | outcomes.Breach
+    | outcomes.DeadLetter
+)
+R = TypeVar("R")
+Plain: TypeAlias = Callable[[Any], Any]
+
+_MODULES = (charges, configuration, node, outcomes, progress, telemetry)
+
+
+def record_name(record: Record) -> str:
+    """Short name of the record's schema, such as ``EventBatch``."""
+    return type(record).__name__
+
+
+@cache
+def codec(name: str) -> Codec:
+    """The compiled codec of the record of that short name."""
+    return Codec(schema(name))
+
+
+def encode(record: Record) -> bytes:
+    """Avro body of a record. Raises BadRecord where it breaks its own schema's rules."""
+    name = record_name(record)
+    mapping: Mapping[str, Any] = _to_plain(schema(name))(record)
+    return codec(name).encode(mapping)
+
+
+def decode(cls: type[R], body: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> R:
+    """The record of that class in an Avro body written with the current schema. Raises BadRecord."""
+    name = cls.__name__
+    return cast(R, _from_plain(schema(name))(codec(name).decode(body, limits)))
+
+
+def decode_as(
+    cls: type[R], body: bytes | memoryview, writer: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS
+) -> R:
+    """The record in an Avro body that was written with another version of its schema. Raises BadRecord."""
+    name = cls.__name__
+    if writer == schema(name):
+        return decode(cls, body, limits)
+    return cast(R, _from_plain(schema(name))(codec(name).decode_as(body, writer, limits)))
+
+
+def _class_of(name: str) -> type[Any]:
+    for module in _MODULES:
+        found = getattr(module, name, None)
+        if isinstance(found, type) and found.__module__ == module.__name__:
+            return found
+    raise KeyError(f"no class for the record {name}")
+
+
+def _named(parsed: Any, into: dict[str, Any]) -> dict[str, Any]:
+    """All records that a schema defines, by name."""
+    if isinstance(parsed, list):
+        for branch in parsed:
+            _named(branch, into)
+    elif isinstance(parsed, dict):
+        if parsed["type"] == "record":
+            into[parsed["name"]] = parsed
+            for field in parsed["fields"]:
+                _named(field["type"], into)
+        elif parsed["type"] == "array":
+            _named(parsed["items"], into)
+    return into
+
+
+def _nested(kind: Any) -> tuple[str | None, bool]:
+    """(name of the nested record or None, whether it is an array of them) of a field's type."""
+    if isinstance(kind, dict):
+        if kind["type"] == "record":
+            return kind["name"], False
+        if kind["type"] == "array":
+            return _nested(kind["items"])[0], True
+    if isinstance(kind, str) and kind[:1].isupper():
+        return kind, False
+    return None, False
+
+
+def _converters(
+    parsed: Mapping[str, Any], make: Callable[[str], Plain]
+) -> list[tuple[str, Plain | None, bool]]:
+    converters: list[tuple[str, Plain | None, bool]] = []
+    for field in parsed["fields"]:
+        name, many = _nested(field["type"])
+        converters.append((field["name"], make(name) if name else None, many))
+    return converters
+
+
+_TO: dict[str, Plain] = {}
+_FROM: dict[str, Plain] = {}
+
+
+def _to_plain(parsed: Mapping[str, Any]) -> Plain:
+    top = parsed["name"]
+    if top not in _TO:
+        named = _named(parsed, {})
+
+        def make(name: str) -> Plain:
+            fields = _converters(named[name], make)
+
+            def convert(record: Any) -> dict[str, Any]:
+                plain = {}
+                for field, inner, many in fields:
+                    value = getattr(record, field)
+                    if inner is not None:
+                        value = [inner(item) for item in value] if many else inner(value)
+                    plain[field] = value
+                return plain
+
+            return convert
+
+        _TO[top] = make(top)
+    return _TO[top]
+
+
+def _from_plain(parsed: Mapping[str, Any]) -> Plain:
+    top = parsed["name"]
+    if top not in _FROM:
+        named = _named(parsed, {})
+
+        def make(name: str) -> Plain:
+            fields = [entry for entry in _converters(named[name], make) if entry[1] is not None]
+            cls = _class_of(name)
+
+            def convert(plain: dict[str, Any]) -> Any:
+                for field, inner, many in fields:
+                    value = plain[field]
+                    if inner is not None:
+                        plain[field] = [inner(item) for item in value] if many else inner(value)
+                return cls(**plain)
+
+            return convert
+
+        _FROM[top] = make(top)
+    return _FROM[top]
