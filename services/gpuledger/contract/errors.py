@@ -4,9 +4,11 @@ GpuledgerError
 ├── UserError            a mistake of the person at the keyboard; exit code 2, no traceback
 │   ├── ConfigError      a document or setting is invalid; says file, line and what to do
 │   └── Refused          the request would break a rule of the system
+├── BadSchema            an Avro schema can not be compiled: a mistake in the project, not in the data
 ├── BadRecord            bytes or meaning of a record are wrong; goes to dead letters, never crashes
 ├── Unavailable          an I/O error: a service is away; worth a retry
 │   ├── KafkaUnavailable
+│   │   └── ProducerBroken   this producer is of no more use; make another, send again in order
 │   ├── RegistryUnavailable
 │   └── WarehouseUnavailable
 ├── Fenced               another owner took over; stop at once
@@ -40,6 +42,10 @@ class Refused(UserError):
     """The request is understood and would break a rule of the system."""
 
 
+class BadSchema(GpuledgerError):
+    """An Avro schema, or an annotation in it, does not make sense."""
+
+
 class BadRecord(GpuledgerError):
     """A record can not be read or understood.
 
@@ -62,6 +68,10 @@ class Unavailable(GpuledgerError):
 
 class KafkaUnavailable(Unavailable):
     """No broker answers, or it refuses the connection."""
+
+
+class ProducerBroken(KafkaUnavailable):
+    """A record was given up, so this producer sends nothing more: make another and send again in order."""
 
 
 class RegistryUnavailable(Unavailable):

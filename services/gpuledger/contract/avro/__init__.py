@@ -1,0 +1,10 @@
+"""The Avro codec of the wire contract: numeric arrays are numpy columns, malformed bytes are refused.
+
+>>> codec = Codec(schema)
+>>> codec.decode(codec.encode({"time_ns": times}))["time_ns"]
+"""
+
+from gpuledger.contract.avro.codec import Codec
+from gpuledger.contract.avro.limits import DEFAULT, Limits
+
+__all__ = ["DEFAULT", "Codec", "Limits"]

@@ -1,0 +1,72 @@
+"""One schema's codec: values to bytes and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuledger.contract.avro import reasons
+from gpuledger.contract.avro.defaults import default_value
+from gpuledger.contract.avro.limits import DEFAULT, Limits
+from gpuledger.contract.avro.reader import ReaderCompiler
+from gpuledger.contract.avro.rules import RecordRules, compile_rules
+from gpuledger.contract.avro.scan import Scan
+from gpuledger.contract.avro.schema import MISSING, parse
+from gpuledger.contract.avro.writer import WriterCompiler
+from gpuledger.contract.errors import BadRecord
+
+
+class Codec:
+    """Encodes and decodes the Avro bodies of one record schema.
+
+    A record is a dict by field names. ``array<long>`` and ``array<int>`` are int64 columns, ``array<double>``
+    float64 (NaN is a value), ``array<float>`` float32; every other array is a list, a map is a dict, an enum
+    its symbol. Logical types are not interpreted. Annotations of the schema (see ``schema``) are applied:
+    delta-coded columns are absolute in Python, and column groups, indices and bounds are checked both ways.
+
+    Stricter than Avro readers usually are: varints of more than ten bytes or 64 bits, an int beyond 32
+    bits, booleans other than 0 and 1, block sizes that do not hold, strings that are not UTF-8 and bytes
+    after the record are refused. A codec has no state of its own between calls; threads may share it.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        """Compile a parsed .avsc document. Raises BadSchema."""
+        self.schema = schema
+        root, named = parse(schema)
+        self.name = root.name
+        readers = ReaderCompiler(named)
+        self._fields = [(field.name, readers.field(field, "")) for field in root.fields]
+        self._write = WriterCompiler(named).compile(root, "")
+        self._rules: list[RecordRules] = compile_rules(root, named)
+        self._defaults = {
+            field.name: default_value(field.node, field.default, named, field.name)
+            for field in root.fields
+            if field.default is not MISSING
+        }
+
+    def encode(self, value: Mapping[str, Any]) -> bytes:
+        """The body of a record; fields that ``value`` leaves out take their defaults. Raises BadRecord."""
+        out = bytearray()
+        self._write(out, value)
+        self.check({**self._defaults, **value}, {})
+        return bytes(out)
+
+    def decode(self, body: bytes | bytearray | memoryview, limits: Limits = DEFAULT) -> dict[str, Any]:
+        """The record that ``body`` holds, exactly. Raises BadRecord and nothing else, whatever the bytes."""
+        scan = Scan(body, limits)
+        values: dict[str, Any] = {}
+        positions: dict[str, int] = {}
+        position = 0
+        for name, reader in self._fields:
+            positions[name] = position
+            values[name], position = reader(scan, position)
+        if position != scan.size:
+            message = f"{scan.size - position} bytes after the end of the record"
+            raise BadRecord(reasons.TRAILING_BYTES, message, "", position)
+        self.check(values, positions)
+        return values
+
+    def check(self, values: Mapping[str, Any], positions: Mapping[str, int]) -> None:
+        """Apply the annotations' rules to a record in Python's form. Raises BadRecord."""
+        for rules in self._rules:
+            rules.check(values, positions)

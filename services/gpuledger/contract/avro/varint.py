@@ -1,0 +1,269 @@
+"""Columns of Avro's zig-zag variable-length integers, many at a time.
+
+A varint carries 7 bits a byte, lowest first; all but its last byte have the top bit set. The kernels load
+the 4 or 8 bytes from where each integer starts as one word, keep what lies before its own end, and close
+the gaps between the 7-bit groups pairwise, so that a column costs a fixed number of vector operations and
+not one for each byte of its longest integer. Writing goes the same way back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuledger.contract.avro import reasons
+from gpuledger.contract.errors import BadRecord
+
+Longs = npt.NDArray[np.int64]
+Octets = npt.NDArray[np.uint8]
+Words = npt.NDArray[Any]  # unsigned integers, each with the bytes of one varint
+
+MAX_VARINT_BYTES: Final = 10  # 64 bits in groups of 7
+CHUNK_BYTES: Final = 1 << 15  # temporaries of one step then fit a core's second-level cache
+_U32: Final = np.uint32
+_U64: Final = np.uint64
+
+
+def decode_one(data: bytes, position: int, path: str) -> tuple[int, int]:
+    """The integer at ``position`` and the position after it. Raises BadRecord."""
+    value = 0
+    at = position
+    try:
+        for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
+            octet = data[at]
+            at += 1
+            value |= (octet & 0x7F) << shift
+            if octet < 0x80:
+                break
+        else:
+            raise BadRecord(reasons.BAD_VARINT, "an integer of more than ten bytes", path, position)
+    except IndexError:
+        raise BadRecord(reasons.TRUNCATED, "the record ends inside an integer", path, position) from None
+    if value >> 64:
+        raise BadRecord(reasons.BAD_VARINT, "an integer with bits beyond the 64th", path, position)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def encode_one(value: int) -> bytes:
+    """The bytes of one integer of 64 bits."""
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def find_end(octets: Octets, position: int, count: int, path: str) -> int:
+    """The position after ``count`` integers that start at ``position``. Raises BadRecord."""
+    at, left = position, count
+    while left:
+        window = octets[at : at + min(CHUNK_BYTES, 2 * left + 16)]
+        if not window.size:
+            raise BadRecord(reasons.TRUNCATED, f"the record ends {left} integers early", path, at)
+        ends = window < 0x80
+        found = int(np.count_nonzero(ends))
+        if found >= left:
+            return at + int(np.flatnonzero(ends)[left - 1]) + 1
+        if not found and window.size > MAX_VARINT_BYTES:
+            raise BadRecord(reasons.BAD_VARINT, "an integer of more than ten bytes", path, at)
+        left -= found
+        at += window.size
+    return at
+
+
+def decode_block(data: bytes, octets: Octets, start: int, stop: int, count: int, path: str) -> Longs:
+    """The ``count`` integers that fill ``data[start:stop]`` exactly, as a new int64 array.
+
+    ``octets`` is ``data`` as an array. Temporaries stay below a constant beside the result, whose 8 bytes
+    an integer are paid for by at least one byte each. Raises BadRecord.
+    """
+    size = stop - start
+    if size < count:
+        raise BadRecord(reasons.BAD_COUNT, f"{count} integers in {size} bytes", path, start)
+    if size == count:
+        block = octets[start:stop]
+        if count and int(block.max()) >= 0x80:
+            raise BadRecord(
+                reasons.BAD_BLOCK_SIZE, f"{count} integers take more than {size} bytes", path, start
+            )
+        return _unzigzag_octets(block)
+    values = np.empty(count, np.int64)
+    filled, at = 0, start
+    while at < stop:
+        end = _chunk_end(octets, at, stop, path)
+        filled += _decode_chunk(data, octets, at, end, values, filled, path)
+        at = end
+    if filled != count:
+        raise BadRecord(reasons.BAD_BLOCK_SIZE, f"{filled} integers in a block of {count}", path, start)
+    return values
+
+
+def _chunk_end(octets: Octets, at: int, stop: int, path: str) -> int:
+    """Where a chunk from ``at`` may end: after a whole integer."""
+    end = min(at + CHUNK_BYTES, stop)
+    tail = octets[max(at, end - MAX_VARINT_BYTES) : end]
+    whole = np.flatnonzero(tail < 0x80)
+    if not whole.size:
+        raise BadRecord(reasons.BAD_VARINT, "an integer of more than ten bytes", path, end - tail.size)
+    if end == stop and int(whole[-1]) != tail.size - 1:
+        raise BadRecord(reasons.BAD_BLOCK_SIZE, "the block ends inside an integer", path, end)
+    return end - tail.size + int(whole[-1]) + 1
+
+
+def _decode_chunk(data: bytes, octets: Octets, at: int, end: int, out: Longs, filled: int, path: str) -> int:
+    """Decode the whole integers of ``data[at:end]`` into ``out[filled:]``; how many they are."""
+    ends = np.flatnonzero(octets[at:end] < 0x80)
+    found = ends.size
+    if filled + found > out.size:
+        raise BadRecord(reasons.BAD_BLOCK_SIZE, f"more than {out.size} integers in the block", path, at)
+    starts = np.empty(found, np.int64)
+    starts[0] = 0
+    np.add(ends[:-1], 1, out=starts[1:])
+    # Words reach past the last integer: near the record's end they need a padded copy of the chunk.
+    padded, offset = (data, at) if end + 8 <= len(data) else (data[at:end] + bytes(8), 0)
+    target = out[filled : filled + found]
+    words = _words(padded, offset, end - at, "<u4").take(starts)
+    stops = ~words & _U32(0x80808080)
+    if np.count_nonzero(stops) == found:
+        target[:] = _unzigzag(_compact32(words & (stops ^ (stops - _U32(1)))), np.int32)
+        return found
+    wide = _words(padded, offset, end - at, "<u8").take(starts)
+    last = ~wide & _U64(0x8080808080808080)
+    raw = _compact64(wide & (last ^ (last - _U64(1))))
+    longer = np.flatnonzero(last == 0)
+    if longer.size:
+        _add_high_bits(octets[at:end], starts[longer], ends[longer], raw, longer, at, path)
+    target[:] = _unzigzag(raw, np.int64)
+    return found
+
+
+def _words(buffer: bytes, offset: int, count: int, dtype: str) -> Words:
+    """The word that begins at each of ``count`` bytes: an aligned copy, since taking from it is cheaper."""
+    return np.ascontiguousarray(np.ndarray((count,), dtype, buffer, offset, (1,)))
+
+
+def _compact32(words: Words) -> Words:
+    """Close the gaps between the 7-bit groups of 4 bytes."""
+    words = (words & _U32(0x007F007F)) | ((words & _U32(0x7F007F00)) >> _U32(1))
+    closed: Words = (words & _U32(0x3FFF)) | (words >> _U32(16) << _U32(14))
+    return closed
+
+
+def _compact64(words: Words) -> Words:
+    """Close the gaps between the 7-bit groups of 8 bytes: 56 bits."""
+    words = (words & _U64(0x007F007F007F007F)) | ((words & _U64(0x7F007F007F007F00)) >> _U64(1))
+    words = (words & _U64(0x00003FFF00003FFF)) | ((words & _U64(0x3FFF00003FFF0000)) >> _U64(2))
+    closed: Words = (words & _U64(0x0FFFFFFF)) | (words >> _U64(32) << _U64(28))
+    return closed
+
+
+def _add_high_bits(
+    chunk: Octets,
+    starts: Longs,
+    ends: npt.NDArray[np.intp],
+    raw: Words,
+    where: npt.NDArray[np.intp],
+    at: int,
+    path: str,
+) -> None:
+    """Add the ninth and tenth byte of the integers that have them; refuse what is longer."""
+    lengths = ends - starts + 1
+    ninth = chunk[starts + 8].astype(np.uint64)
+    tenth = np.where(lengths == MAX_VARINT_BYTES, chunk[np.minimum(starts + 9, ends)], 0).astype(np.uint64)
+    wrong = np.flatnonzero((lengths > MAX_VARINT_BYTES) | (tenth > 1))
+    if wrong.size:
+        position = at + int(starts[wrong[0]])
+        message = "an integer of more than ten bytes or with bits beyond the 64th"
+        raise BadRecord(reasons.BAD_VARINT, message, path, position)
+    raw[where] |= ((ninth & _U64(0x7F)) << _U64(56)) | (tenth << _U64(63))
+
+
+def _unzigzag(raw: Words, signed: type[np.signedinteger]) -> npt.NDArray[Any]:
+    one = raw.dtype.type(1)
+    sign = (raw & one).view(signed)
+    np.negative(sign, out=sign)
+    values: npt.NDArray[Any] = (raw >> one).view(signed)
+    values ^= sign
+    return values
+
+
+def _unzigzag_octets(block: Octets) -> Longs:
+    return _unzigzag(block, np.int8).astype(np.int64)
+
+
+def encode_block(values: Longs) -> Octets:
+    """The bytes of a column of integers, one after the other."""
+    if not values.size:
+        return np.empty(0, np.uint8)
+    low, high = int(values.min()), int(values.max())
+    reach = max(~low, high)  # a value and its complement take equally many bytes
+    if reach < 1 << 6:
+        narrow = values.astype(np.int8)
+        return (narrow << np.int8(1) ^ narrow >> np.int8(7)).view(np.uint8)
+    if reach < 1 << 13:
+        return _select(_spread16(_zigzag(values.astype(np.int16), np.uint16)))
+    if reach < 1 << 27:
+        return _select(_spread32(_zigzag(values.astype(np.int32), np.uint32)))
+    if reach < 1 << 55:
+        return _select(_spread64(_zigzag(values, np.uint64)))
+    return _encode_longest(_zigzag(values, np.uint64))
+
+
+def _zigzag(values: npt.NDArray[Any], unsigned: type[np.unsignedinteger]) -> Words:
+    kind = values.dtype.type
+    folded: Words = (values << kind(1)) ^ (values >> kind(8 * values.itemsize - 1))
+    return folded.view(unsigned)
+
+
+def _select(words: Words) -> Octets:
+    """The bytes that each word uses: its first, and any other that is not zero."""
+    width = words.itemsize
+    octets = words.astype(words.dtype.newbyteorder("<"), copy=False).view(np.uint8)
+    used = octets != 0
+    used[::width] = True
+    return octets.compress(used)
+
+
+def _spread16(raw: Words) -> Words:
+    high = raw >> np.uint16(7) << np.uint16(8)
+    words: Words = (raw & np.uint16(0x7F)) | high | (np.minimum(high, np.uint16(1)) << np.uint16(7))
+    return words
+
+
+def _spread32(raw: Words) -> Words:
+    words: Words = (raw & _U32(0x3FFF)) | (raw >> _U32(14) << _U32(16))
+    words = (words & _U32(0x007F007F)) | ((words & _U32(0x3F803F80)) << _U32(1))
+    above = words >> _U32(8)  # byte k is not zero where a byte above k of the word is not
+    above |= above >> _U32(8)
+    above |= above >> _U32(16)
+    words |= (above + _U32(0x7F7F7F7F)) & _U32(0x80808080)
+    return words
+
+
+def _spread64(raw: Words) -> Words:
+    words: Words = (raw & _U64(0x0FFFFFFF)) | (raw >> _U64(28) << _U64(32))
+    words = (words & _U64(0x00003FFF00003FFF)) | ((words & _U64(0x0FFFC0000FFFC000)) << _U64(2))
+    words = (words & _U64(0x007F007F007F007F)) | ((words & _U64(0x3F803F803F803F80)) << _U64(1))
+    above = words >> _U64(8)
+    above |= above >> _U64(8)
+    above |= above >> _U64(16)
+    above |= above >> _U64(32)
+    words |= (above + _U64(0x7F7F7F7F7F7F7F7F)) & _U64(0x8080808080808080)
+    return words
+
+
+def _encode_longest(raw: Words) -> Octets:
+    """Integers of up to ten bytes, a byte of all of them at a time; rare, so plain."""
+    octets = np.empty((raw.size, MAX_VARINT_BYTES), np.uint8)
+    used = np.empty(octets.shape, np.bool_)
+    rest = raw.copy()
+    for k in range(MAX_VARINT_BYTES):
+        used[:, k] = True if k == 0 else rest != 0
+        octets[:, k] = (rest & _U64(0x7F)).astype(np.uint8)
+        rest >>= _U64(7)
+        octets[:, k] |= (rest != 0).astype(np.uint8) << np.uint8(7)
+    return octets[used]
