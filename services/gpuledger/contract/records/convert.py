@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
-from gpuledger.contract.avro import DEFAULT_LIMITS, Codec, Limits
+from gpuledger.contract.avro import DEFAULT, Codec, Limits
 from gpuledger.contract.records import charges, configuration, node, outcomes, progress, telemetry
 from gpuledger.contract.schemas import schema
 
@@ -48,14 +48,14 @@ def encode(record: Record) -> bytes:
     return codec(name).encode(mapping)
 
 
-def decode(cls: type[R], body: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> R:
+def decode(cls: type[R], body: bytes | memoryview, limits: Limits = DEFAULT) -> R:
     """The record of that class in an Avro body written with the current schema. Raises BadRecord."""
     name = cls.__name__
     return cast(R, _from_plain(schema(name))(codec(name).decode(body, limits)))
 
 
 def decode_as(
-    cls: type[R], body: bytes | memoryview, writer: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS
+    cls: type[R], body: bytes | memoryview, writer: Mapping[str, Any], limits: Limits = DEFAULT
 ) -> R:
     """The record in an Avro body that was written with another version of its schema. Raises BadRecord."""
     name = cls.__name__

@@ -1,0 +1,68 @@
+# Everything a newcomer needs: `make demo` and `make test`. Each does all of its own set-up.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3))
+BIN := .venv/bin
+STAMPS := build/stamps
+export PYTHONPATH := $(CURDIR)
+
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMPS):
+	@mkdir -p $@
+
+$(STAMPS)/system: deploy/dev/system-packages.sh | $(STAMPS)
+	@deploy/dev/system-packages.sh
+	@touch $@
+
+$(STAMPS)/venv: requirements-dev.lock pyproject.toml deploy/dev/link-bcc.sh $(STAMPS)/system
+	@echo "Setting up the Python environment in .venv"
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@deploy/dev/link-bcc.sh $(BIN)/python
+	@touch $@
+
+$(STAMPS)/artifacts: services/gpuledger/localstack/pom.xml services/gpuledger/localstack/artifacts.py $(STAMPS)/venv
+	@echo "Fetching Kafka and the schema registry"
+	@$(BIN)/python -m gpuledger.localstack fetch
+	@touch $@
+
+.PHONY: help setup emulator demo test test-fast lint bench clean distclean lock
+
+emulator: $(STAMPS)/system
+	@$(MAKE) -C tests/emulator --silent
+
+setup: $(STAMPS)/venv $(STAMPS)/artifacts emulator ## Prepare everything, run nothing
+
+demo: setup ## From a CUDA call in a pod to a row of money, on real parts
+	@$(BIN)/python -m tests.e2e.demo
+
+test: setup ## All tests
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property
+	@$(BIN)/python -m pytest -q tests/integration tests/bpf tests/e2e
+
+test-fast: setup ## Unit and property tests only
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property
+
+lint: $(STAMPS)/venv ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: setup ## All benchmarks; figures go to build/figures
+	@$(BIN)/python -m benchmarks
+
+lock: ## Write the hashed locks anew from pyproject.toml
+	@$(BIN)/uv pip compile -q --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 -o requirements.lock pyproject.toml
+	@$(BIN)/uv pip compile -q --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --extra dev -c requirements.lock -o requirements-dev.lock pyproject.toml
+
+clean: ## Remove what was built and measured, keep what was downloaded
+	@rm -rf build/demo build/figures build/emulator build/data .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+distclean: clean ## Remove the environment and the downloads too
+	@rm -rf build .venv

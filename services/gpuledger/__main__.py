@@ -1,0 +1,5 @@
+"""``python -m gpuledger``."""
+
+from gpuledger.cli import main
+
+main()

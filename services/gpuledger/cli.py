@@ -1,0 +1,75 @@
+"""The one command of gpuledger: ``gpuledger --help`` tells the story."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from gpuledger import __version__
+from gpuledger.contract.errors import GpuledgerError, Unavailable, UserError
+
+EXIT_FAILED = 1  # the work was understood and did not succeed
+EXIT_USER = 2  # a mistake in the call or in a document; as typer itself exits
+EXIT_UNAVAILABLE = 3  # a service does not answer; worth a retry
+
+STORY = """Who used the GPUs of your fleet, how much, how well, and what that cost.
+
+Nodes watch every CUDA call in the kernel and stream it to Kafka (agent); the processor closes
+ten-second windows and charges them to pods and teams (processor); the sink writes the ledger to
+ClickHouse (sink); you ask it in SQL (sql). Prices and teams are documents (config). To see all of it
+on one machine: make demo.
+
+Exit codes: 0 done, 1 failed, 2 a mistake in the call or a document, 3 a service does not answer.
+"""
+
+app = typer.Typer(
+    help=STORY,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gpuledger {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def story(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", callback=_version, is_eager=True
+    ),
+) -> None:
+    """See STORY; typer shows it as the help text."""
+
+
+story.__doc__ = STORY
+
+
+def main() -> None:
+    """Run the command; errors that are ours are one line on stderr and an exit code, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        _say(error)
+        sys.exit(EXIT_USER)
+    except Unavailable as error:
+        _say(error)
+        sys.exit(EXIT_UNAVAILABLE)
+    except GpuledgerError as error:
+        _say(error)
+        sys.exit(EXIT_FAILED)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _say(error: GpuledgerError) -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print("error:", style="bold red", end=" ")
+    console.print(str(error), markup=False)
