@@ -1,0 +1,26 @@
+"""A GPU at the C ABI: stub libcuda and libnvidia-ml over one device model, its workloads and its truth.
+
+See README.md for what is modelled and what is not.
+"""
+
+from tests.emulator.cgroups import make_pod_cgroup, pod_cgroup_path, remove_pod_cgroup
+from tests.emulator.control import BUILD, LIBCUDA, Emulator, EmulatorError, build, finish
+from tests.emulator.devices import DeviceSpec, device_uuid
+from tests.emulator.truth import Stay, Truth, TruthError
+
+__all__ = [
+    "BUILD",
+    "LIBCUDA",
+    "DeviceSpec",
+    "Emulator",
+    "EmulatorError",
+    "Stay",
+    "Truth",
+    "TruthError",
+    "build",
+    "device_uuid",
+    "finish",
+    "make_pod_cgroup",
+    "pod_cgroup_path",
+    "remove_pod_cgroup",
+]

@@ -1,0 +1,69 @@
+"""What an emulated device is like."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import dataclass, field
+
+GIB = 1 << 30
+QUANTUM_NS = 2_000_000  # said to be the default of NVIDIA's driver; not checked on silicon
+CONTEXT_BYTES = 300 << 20  # what a CUDA context costs on recent boards, about
+MODES = ("exclusive", "time_sliced")
+
+
+def device_uuid(seed: int, index: int) -> str:
+    """The UUID of device `index`, as NVML writes it; the same for the same seed on every machine."""
+    digest = hashlib.sha256(f"gpu {seed} {index}".encode()).digest()
+    return f"GPU-{uuid.UUID(bytes=digest[:16], version=4)}"
+
+
+@dataclass(frozen=True)
+class DeviceSpec:
+    """One device: by default an H100 SXM shared in time slices.
+
+    `mode` is "time_sliced" (any number of processes, round robin) or "exclusive" (compute mode
+    EXCLUSIVE_PROCESS: a second process gets CUDA_ERROR_DEVICE_UNAVAILABLE). `switch_ns` of busy time that
+    belongs to no process passes at each change of process. `gpm` says whether the profiling counters of
+    NVML (nvmlGpm*) exist; boards before Hopper have none.
+    """
+
+    name: str = "NVIDIA H100 80GB HBM3"
+    sms: int = 132
+    memory_bytes: int = 80 * GIB
+    mode: str = "time_sliced"
+    quantum_ns: int = QUANTUM_NS
+    switch_ns: int = 0
+    context_bytes: int = CONTEXT_BYTES
+    compute_capability: tuple[int, int] = (9, 0)
+    gpm: bool = True
+    idle_power_mw: int = 70_000
+    max_power_mw: int = 700_000
+    uuid: str = field(default="")  # "" : from the emulator's seed and the device's index
+
+    def __post_init__(self) -> None:
+        """Refuse what gpud would refuse, before anything is started."""
+        if self.mode not in MODES:
+            raise ValueError(f"mode {self.mode!r} is not one of {MODES}")
+        if any(c in self.name for c in ";=") or not 0 < len(self.name) < 64:
+            raise ValueError(f"device name {self.name!r} is empty, too long, or has ';' or '='")
+
+    def as_argument(self, uuid_text: str) -> str:
+        """The specification as gpud's --device takes it."""
+        major, minor = self.compute_capability
+        fields = {
+            "uuid": uuid_text.removeprefix("GPU-").replace("-", ""),
+            "name": self.name,
+            "sms": self.sms,
+            "memory_bytes": self.memory_bytes,
+            "mode": self.mode,
+            "quantum_ns": self.quantum_ns,
+            "switch_ns": self.switch_ns,
+            "context_bytes": self.context_bytes,
+            "compute_major": major,
+            "compute_minor": minor,
+            "gpm": int(self.gpm),
+            "idle_power_mw": self.idle_power_mw,
+            "max_power_mw": self.max_power_mw,
+        }
+        return ";".join(f"{key}={value}" for key, value in fields.items())

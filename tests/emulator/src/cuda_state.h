@@ -1,0 +1,80 @@
+/* What libcuda keeps of the process it lives in: visible devices, contexts, allocations. No exported names. */
+#ifndef GPUEMU_CUDA_STATE_H
+#define GPUEMU_CUDA_STATE_H
+#include "model.h"
+#include <stddef.h>
+
+enum cuda_result {
+    CUDA_SUCCESS = 0,
+    CUDA_ERROR_INVALID_VALUE = 1,
+    CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_NOT_INITIALIZED = 3,
+    CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
+    CUDA_ERROR_NO_DEVICE = 100,
+    CUDA_ERROR_INVALID_DEVICE = 101,
+    CUDA_ERROR_INVALID_CONTEXT = 201,
+    CUDA_ERROR_INVALID_HANDLE = 400,
+    CUDA_ERROR_NOT_FOUND = 500,
+    CUDA_ERROR_NOT_READY = 600,
+    CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+    CUDA_ERROR_NOT_SUPPORTED = 801,
+    CUDA_ERROR_UNKNOWN = 999, /* gpud has gone */
+};
+
+struct context {
+    int ordinal; /* as this process sees it */
+    struct device *device;
+    struct client *client; /* shared by all contexts of this process on the device */
+    uint64_t client_serial;
+    bool alive, primary;
+    int references; /* of a primary context */
+};
+
+struct stream {
+    uint32_t magic;
+    struct context *context;
+    uint64_t last_launch; /* number of its last launch in the client's queue */
+};
+
+struct event {
+    uint32_t magic;
+    struct context *context;
+    uint64_t after_launch, copies_done_ns;
+};
+
+enum memory_kind { MEMORY_DEVICE, MEMORY_MANAGED };
+
+int state_init(void);
+int state_device_count(int *count);
+int state_device(int ordinal, struct device **device);
+
+int context_retain_primary(int ordinal, struct context **context);
+int context_release_primary(int ordinal);
+int context_create(int ordinal, struct context **context);
+int context_destroy(struct context *context);
+int context_set_current(struct context *context);
+int context_push(struct context *context);
+int context_pop(struct context **context);
+struct context *context_current(void);
+int context_check(struct context *context); /* initialised, alive, not lost */
+
+int memory_allocate(enum memory_kind kind, uint64_t bytes, uint64_t *address);
+int memory_free(uint64_t address, bool synchronise);
+int memory_check(uint64_t address, uint64_t bytes); /* that it lies inside one allocation */
+int memory_info(uint64_t *free_bytes, uint64_t *total_bytes);
+
+int launch(const void *function, uint64_t blocks, uint64_t block_threads, void *stream, void **parameters);
+int copy_wait(uint64_t bytes, bool wait_for_launches); /* a copy that blocks */
+int copy_start(uint64_t bytes, uint64_t bytes_per_s);  /* one that does not */
+int wait_all(void);
+int stream_create(void **stream);
+int stream_destroy(void *stream);
+int stream_wait(void *stream);
+int stream_query(void *stream);
+int event_create(void **event);
+int event_destroy(void *event);
+int event_record(void *event, void *stream);
+int event_wait(void *event);
+int event_query(void *event);
+
+#endif

@@ -1,0 +1,323 @@
+/* The C ABI of libnvidia-ml.so.1, as far as a monitor needs it. What is missing here is missing for the caller
+ * too: pynvml then raises NVMLError_FunctionNotFound. */
+#include "nvml.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define DRIVER_VERSION "550.54.15"
+#define CUDA_VERSION 12040
+#define NO_INSTANCE 0xffffffffu
+
+static struct model *model;
+
+struct device *nvml_device(void *handle)
+{
+    if (!model || !model_alive(model))
+        return NULL;
+    struct device *device = handle;
+    for (uint32_t i = 0; i < model->device_count; i++)
+        if (device == &model->devices[i])
+            return device;
+    return NULL;
+}
+
+int nvml_refusal(void)
+{
+    if (!model)
+        return NVML_ERROR_UNINITIALIZED;
+    return model_alive(model) ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_GPU_IS_LOST;
+}
+
+static int start(void)
+{
+    if (!model)
+        model = model_open();
+    return model ? NVML_SUCCESS : NVML_ERROR_DRIVER_NOT_LOADED;
+}
+
+static int write_text(char *buffer, unsigned length, const char *text)
+{
+    if (!buffer)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (strlen(text) >= length)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    strcpy(buffer, text);
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlInitWithFlags(unsigned flags)
+{
+    (void)flags;
+    return start();
+}
+
+EXPORT int nvmlInit_v2(void)
+{
+    return start();
+}
+
+EXPORT int nvmlShutdown(void)
+{
+    return model ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+}
+
+EXPORT const char *nvmlErrorString(int code)
+{
+    switch (code) {
+    case NVML_SUCCESS: return "Success";
+    case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
+    case NVML_ERROR_NOT_FOUND: return "Not Found";
+    case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
+    case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
+    case NVML_ERROR_FUNCTION_NOT_FOUND: return "Function Not Found";
+    case NVML_ERROR_GPU_IS_LOST: return "GPU is lost";
+    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument version mismatch";
+    default: return "Unknown Error";
+    }
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *buffer, unsigned length)
+{
+    return model ? write_text(buffer, length, DRIVER_VERSION) : NVML_ERROR_UNINITIALIZED;
+}
+
+EXPORT int nvmlSystemGetNVMLVersion(char *buffer, unsigned length)
+{
+    return model ? write_text(buffer, length, "12." DRIVER_VERSION) : NVML_ERROR_UNINITIALIZED;
+}
+
+EXPORT int nvmlSystemGetCudaDriverVersion(int *version)
+{
+    *version = CUDA_VERSION;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    *version = CUDA_VERSION;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetCount_v2(unsigned *count)
+{
+    if (!model)
+        return NVML_ERROR_UNINITIALIZED;
+    *count = model->device_count;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle)
+{
+    if (!model || index >= model->device_count || !model_alive(model))
+        return nvml_refusal();
+    *handle = &model->devices[index];
+    return NVML_SUCCESS;
+}
+
+static void uuid_text(const struct device *device, char text[41])
+{
+    int at = sprintf(text, "GPU-");
+    for (int i = 0; i < UUID_BYTES; i++)
+        at += sprintf(text + at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", device->spec.uuid[i]);
+}
+
+static void bus_text(const struct device *device, char text[32])
+{
+    snprintf(text, 32, "%08X:%02X:00.0", 0u, 0x10u + device->spec.index);
+}
+
+static int find_device(const char *wanted, void (*name)(const struct device *, char *), void **handle)
+{
+    if (!model || !wanted || !model_alive(model))
+        return nvml_refusal();
+    for (uint32_t i = 0; i < model->device_count; i++) {
+        char text[64];
+        name(&model->devices[i], text);
+        if (!strcasecmp(text, wanted)) {
+            *handle = &model->devices[i];
+            return NVML_SUCCESS;
+        }
+    }
+    return NVML_ERROR_NOT_FOUND;
+}
+
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle)
+{
+    return find_device(uuid, uuid_text, handle);
+}
+
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **handle)
+{
+    return find_device(bus, bus_text, handle);
+}
+
+EXPORT int nvmlDeviceGetIndex(void *handle, unsigned *index)
+{
+    NVML_DEVICE(device, handle);
+    *index = device->spec.index;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetMinorNumber(void *handle, unsigned *minor)
+{
+    NVML_DEVICE(device, handle);
+    *minor = device->spec.index;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetName(void *handle, char *buffer, unsigned length)
+{
+    NVML_DEVICE(device, handle);
+    return write_text(buffer, length, device->spec.name);
+}
+
+EXPORT int nvmlDeviceGetUUID(void *handle, char *buffer, unsigned length)
+{
+    NVML_DEVICE(device, handle);
+    char text[41];
+    uuid_text(device, text);
+    return write_text(buffer, length, text);
+}
+
+struct pci_info { /* nvmlPciInfo_t */
+    char legacy_bus[16];
+    unsigned domain, bus, device, id, subsystem;
+    char bus_id[32];
+};
+
+EXPORT int nvmlDeviceGetPciInfo_v3(void *handle, struct pci_info *pci)
+{
+    NVML_DEVICE(device, handle);
+    *pci = (struct pci_info){.bus = 0x10 + device->spec.index, .id = 0x233010de};
+    bus_text(device, pci->bus_id);
+    snprintf(pci->legacy_bus, sizeof pci->legacy_bus, "0000:%02X:00.0", pci->bus);
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor)
+{
+    NVML_DEVICE(device, handle);
+    *major = (int)device->spec.compute_major;
+    *minor = (int)device->spec.compute_minor;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetComputeMode(void *handle, unsigned *mode)
+{
+    NVML_DEVICE(device, handle);
+    *mode = device->spec.scheduling == SCHED_EXCLUSIVE ? 3 : 0; /* EXCLUSIVE_PROCESS, DEFAULT */
+    return NVML_SUCCESS;
+}
+
+/* --- MIG: a device without it, as boards before Ampere are --- */
+EXPORT int nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending)
+{
+    NVML_DEVICE(device, handle);
+    if (device->spec.compute_major < 8)
+        return NVML_ERROR_NOT_SUPPORTED;
+    *current = *pending = 0;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetMaxMigDeviceCount(void *handle, unsigned *count)
+{
+    NVML_DEVICE(device, handle);
+    *count = 0;
+    (void)device;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceIsMigDeviceHandle(void *handle, unsigned *is_mig)
+{
+    NVML_DEVICE(device, handle);
+    *is_mig = 0;
+    (void)device;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned index, void **mig)
+{
+    NVML_DEVICE(device, handle);
+    (void)device, (void)index, (void)mig;
+    return NVML_ERROR_NOT_FOUND;
+}
+
+/* --- memory and load --- */
+struct memory_info { /* nvmlMemory_t */
+    unsigned long long total, free, used;
+};
+
+struct memory_info_v2 { /* nvmlMemory_v2_t */
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+
+EXPORT int nvmlDeviceGetMemoryInfo(void *handle, struct memory_info *memory)
+{
+    NVML_DEVICE(device, handle);
+    device_lock(device);
+    memory->total = device->spec.memory_bytes;
+    memory->used = device->memory_used_bytes;
+    device_unlock(device);
+    memory->free = memory->total - memory->used;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetMemoryInfo_v2(void *handle, struct memory_info_v2 *memory)
+{
+    NVML_DEVICE(device, handle);
+    if (memory->version != (sizeof *memory | 2u << 24))
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    device_lock(device);
+    memory->total = device->spec.memory_bytes;
+    memory->used = device->memory_used_bytes;
+    device_unlock(device);
+    memory->reserved = 0;
+    memory->free = memory->total - memory->used;
+    return NVML_SUCCESS;
+}
+
+struct utilization { /* nvmlUtilization_t, percent */
+    unsigned gpu, memory;
+};
+
+EXPORT int nvmlDeviceGetUtilizationRates(void *handle, struct utilization *rates)
+{
+    NVML_DEVICE(device, handle);
+    device_lock(device);
+    *rates = (struct utilization){device->gpu_util_percent, device->memory_util_percent};
+    device_unlock(device);
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetPowerUsage(void *handle, unsigned *power_mw)
+{
+    NVML_DEVICE(device, handle);
+    device_lock(device);
+    *power_mw = (unsigned)device->power_mw;
+    device_unlock(device);
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetEnforcedPowerLimit(void *handle, unsigned *power_mw)
+{
+    NVML_DEVICE(device, handle);
+    *power_mw = (unsigned)device->spec.max_power_mw;
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *energy_mj)
+{
+    NVML_DEVICE(device, handle);
+    device_lock(device);
+    double span_s = (double)(device->now_ns - device->started_ns) / NS_PER_S;
+    double active_s = (double)device->total.sm_ns / device->spec.sms / NS_PER_S;
+    device_unlock(device);
+    double range_mw = (double)(device->spec.max_power_mw - device->spec.idle_power_mw);
+    *energy_mj = (unsigned long long)((double)device->spec.idle_power_mw * span_s + range_mw * active_s);
+    return NVML_SUCCESS;
+}

@@ -1,0 +1,30 @@
+/* What the parts of libnvidia-ml share. */
+#ifndef GPUEMU_NVML_H
+#define GPUEMU_NVML_H
+#include "model.h"
+
+#define EXPORT __attribute__((visibility("default"), noinline, noclone, used))
+
+enum nvml_result {
+    NVML_SUCCESS = 0,
+    NVML_ERROR_UNINITIALIZED = 1,
+    NVML_ERROR_INVALID_ARGUMENT = 2,
+    NVML_ERROR_NOT_SUPPORTED = 3,
+    NVML_ERROR_NOT_FOUND = 6,
+    NVML_ERROR_INSUFFICIENT_SIZE = 7,
+    NVML_ERROR_DRIVER_NOT_LOADED = 9,
+    NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+    NVML_ERROR_GPU_IS_LOST = 15,
+    NVML_ERROR_MEMORY = 20,
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
+};
+
+struct device *nvml_device(void *handle); /* NULL: no such device, not started, or lost */
+int nvml_refusal(void);                   /* why it was NULL */
+
+#define NVML_DEVICE(name, handle)                                                                                    \
+    struct device *name = nvml_device(handle);                                                                       \
+    if (!name)                                                                                                       \
+    return nvml_refusal()
+
+#endif
