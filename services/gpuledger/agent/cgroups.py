@@ -1,0 +1,115 @@
+"""Cgroup ids of eBPF events to paths, without a walk through the tree.
+
+``bpf_get_current_cgroup_id()`` is the id of the cgroup v2 directory's kernfs node, and so a file handle of
+type FILEID_KERNFS (include/linux/exportfs.h). Ids are never used again, so what was once resolved stays true
+after the cgroup is gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from gpuledger.contract.errors import Unsupported
+
+_FILEID_KERNFS: Final = 0xFE
+CACHED_PATHS: Final = 65_536  # a busy node makes a few thousand cgroups a day; a path is some 250 bytes
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def cgroup2_mount(mountinfo: Iterable[str]) -> str | None:
+    """Where the cgroup v2 hierarchy is mounted, from the lines of /proc/self/mountinfo (proc(5)).
+
+    The mount of the hierarchy's root where there are several; None where there is none.
+    """
+    mounts: list[tuple[bool, str]] = []
+    for line in mountinfo:
+        left, _, right = line.partition(" - ")
+        if right.split(" ", 1)[0] == "cgroup2":
+            values = left.split(" ")
+            mounts.append((values[3] != "/", _unescape(values[4])))
+    return min(mounts)[1] if mounts else None
+
+
+def _unescape(text: str) -> str:
+    """mountinfo writes space, tab, newline and backslash as three octal digits."""
+    for code in (0o40, 0o11, 0o12, 0o134):
+        text = text.replace(f"\\{code:03o}", chr(code))
+    return text
+
+
+def process_cgroup_path(cgroup: str) -> str | None:
+    """The cgroup v2 path of a process from its /proc/PID/cgroup, None where it has none."""
+    for line in cgroup.splitlines():
+        if line.startswith("0::"):
+            return line[3:].removesuffix(" (deleted)")
+    return None
+
+
+class CgroupPaths:
+    """Resolves cgroup ids; holds one descriptor of the mount. Not thread-safe.
+
+    Raises Unsupported where no cgroup v2 hierarchy is mounted.
+    """
+
+    def __init__(self, mount: str | None = None) -> None:
+        if mount is None:
+            mount = cgroup2_mount(Path("/proc/self/mountinfo").read_text().splitlines())
+        if mount is None:
+            raise Unsupported("no cgroup v2 hierarchy is mounted")
+        self.mount: Final = mount
+        self._fd = os.open(mount, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._known: OrderedDict[int, str] = OrderedDict()
+
+    def cgroup_path(self, cgroup_id: int) -> str | None:
+        """The path below the mount (``/`` for its root), None where the cgroup is gone and was never seen.
+
+        Raises PermissionError without CAP_DAC_READ_SEARCH.
+        """
+        known = self._known.get(cgroup_id)
+        if known is not None:
+            self._known.move_to_end(cgroup_id)
+            return known
+        path = self._resolve(cgroup_id)
+        if path is not None:
+            self._known[cgroup_id] = path
+            if len(self._known) > CACHED_PATHS:
+                self._known.popitem(last=False)
+        return path
+
+    def _resolve(self, cgroup_id: int) -> str | None:
+        handle = ctypes.create_string_buffer(struct.pack("=IiQ", 8, _FILEID_KERNFS, cgroup_id), 16)
+        fd = _libc.open_by_handle_at(self._fd, handle, os.O_RDONLY | os.O_CLOEXEC)
+        if fd < 0:
+            code = ctypes.get_errno()
+            if code in (errno.ESTALE, errno.ENOENT):
+                return None
+            raise OSError(code, os.strerror(code), f"cgroup id {cgroup_id}")
+        try:
+            target = str(Path(f"/proc/self/fd/{fd}").readlink())
+        finally:
+            os.close(fd)
+        if target.endswith(" (deleted)"):
+            return None
+        return target.removeprefix(self.mount.rstrip("/")) or "/"
+
+    def cgroup_id_of_process(self, pid: int) -> int | None:
+        """The cgroup id that eBPF would report for ``pid`` now, None where it is gone."""
+        try:
+            path = process_cgroup_path(Path(f"/proc/{pid}/cgroup").read_text())
+            return None if path is None else Path(self.mount + path).stat().st_ino
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+
+    def close(self) -> None:
+        """Closes the descriptor. May be called twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

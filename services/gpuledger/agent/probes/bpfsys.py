@@ -1,0 +1,143 @@
+"""The few system calls by which probes are attached and their maps are read, whoever loaded the programs.
+
+bpf(2), perf_event_open(2) and include/uapi/linux/bpf.h. Attaching is done here rather than by a loader's own
+library because a perf link carries a cookie, needs no tracefs, and is undone by closing one descriptor, also
+when the file or process it was attached through is gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_NUMBERS: Final = {"x86_64": (321, 298), "aarch64": (280, 241)}
+"""machine -> (bpf, perf_event_open)"""
+
+_MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY = 1, 2, 3, 4
+_RAW_TRACEPOINT_OPEN, _LINK_CREATE = 17, 28
+_ATTACH_PERF_EVENT: Final = 41
+_PERF_FLAG_CLOEXEC: Final = 8
+_PERF_ATTRIBUTE_BYTES: Final = 112  # PERF_ATTR_SIZE_VER5, known to every kernel that has perf links
+_UPROBE_TYPE: Final = Path("/sys/bus/event_source/devices/uprobe/type")
+_RETURN_FORMAT: Final = Path("/sys/bus/event_source/devices/uprobe/format/retprobe")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _syscall(which: int, *arguments: object) -> int:
+    machine = platform.machine()
+    if machine not in _NUMBERS:
+        raise OSError(errno.ENOSYS, f"no system call numbers for {machine}")
+    result: int = _libc.syscall(_NUMBERS[machine][which], *arguments)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def _bpf(command: int, attribute: bytes) -> int:
+    buffer = ctypes.create_string_buffer(attribute, 128)
+    return _syscall(0, command, buffer, 128)
+
+
+def attach_uprobe(program: int, path: str, offset: int, cookie: int, at_return: bool) -> int:
+    """Runs ``program`` whenever the instruction at byte ``offset`` of the file is reached, or, with
+    ``at_return``, whenever the function that begins there returns; in every process, also in later ones.
+
+    Returns a descriptor; closing it detaches. Raises OSError as the kernel says.
+    """
+    name = ctypes.create_string_buffer(path.encode())
+    config = 1 << int(_RETURN_FORMAT.read_text().split(":")[1]) if at_return else 0
+    attribute = struct.pack(
+        "=IIQQQQQIIQQ",
+        int(_UPROBE_TYPE.read_text()),
+        _PERF_ATTRIBUTE_BYTES,
+        config,
+        1,
+        0,
+        0,
+        0,
+        1,
+        0,
+        ctypes.addressof(name),
+        offset,
+    )
+    buffer = ctypes.create_string_buffer(attribute, _PERF_ATTRIBUTE_BYTES)
+    perf = _syscall(1, buffer, -1, 0, -1, _PERF_FLAG_CLOEXEC)
+    try:
+        return _bpf(_LINK_CREATE, struct.pack("=IIIIQ", program, perf, _ATTACH_PERF_EVENT, 0, cookie))
+    finally:
+        os.close(perf)
+
+
+def attach_raw_tracepoint(program: int, name: str) -> int:
+    """Runs ``program`` at a kernel tracepoint; returns a descriptor whose closing detaches."""
+    text = ctypes.create_string_buffer(name.encode())
+    return _bpf(_RAW_TRACEPOINT_OPEN, struct.pack("=QI", ctypes.addressof(text), program))
+
+
+def cpus_possible() -> int:
+    """How many CPUs the kernel may have: the number of values in an element of a per-CPU map."""
+    last = Path("/sys/devices/system/cpu/possible").read_text().strip().split(",")[-1]
+    return int(last.split("-")[-1]) + 1
+
+
+def map_lookup(fd: int, key: bytes, value_bytes: int) -> bytes | None:
+    """The value of ``key``, None where there is none. Per-CPU maps: ``value_bytes`` is for all CPUs."""
+    key_buffer = ctypes.create_string_buffer(key, len(key))
+    value = ctypes.create_string_buffer(value_bytes)
+    try:
+        _bpf(_MAP_LOOKUP, _element(fd, key_buffer, value))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
+    return value.raw
+
+
+def map_update(fd: int, key: bytes, value: bytes) -> None:
+    """Sets ``key`` to ``value``."""
+    key_buffer = ctypes.create_string_buffer(key, len(key))
+    value_buffer = ctypes.create_string_buffer(value, len(value))
+    _bpf(_MAP_UPDATE, _element(fd, key_buffer, value_buffer))
+
+
+def map_delete(fd: int, key: bytes) -> bool:
+    """Removes ``key``; says whether it was there."""
+    key_buffer = ctypes.create_string_buffer(key, len(key))
+    try:
+        _bpf(_MAP_DELETE, _element(fd, key_buffer, None))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return False
+        raise
+    return True
+
+
+def map_keys(fd: int, key_bytes: int) -> Iterator[bytes]:
+    """Every key once. Keys that others delete meanwhile may make the walk begin again: take a set of them."""
+    current: ctypes.Array[ctypes.c_char] | None = None
+    while True:
+        following = ctypes.create_string_buffer(key_bytes)
+        try:
+            _bpf(_MAP_NEXT_KEY, _element(fd, current, following))
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return
+            raise
+        yield following.raw
+        current = following
+
+
+def _element(
+    fd: int, key: ctypes.Array[ctypes.c_char] | None, value: ctypes.Array[ctypes.c_char] | None
+) -> bytes:
+    key_at = ctypes.addressof(key) if key is not None else 0
+    value_at = ctypes.addressof(value) if value is not None else 0
+    return struct.pack("=IIQQQ", fd, 0, key_at, value_at, 0)

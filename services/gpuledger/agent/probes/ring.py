@@ -1,0 +1,107 @@
+"""Reads a BPF ring buffer through numpy views of its mapped pages, many records at a time.
+
+Layout (kernel/bpf/ringbuf.c): a page with the consumer's position, a page with the producer's, then the data,
+mapped twice in a row so that a record that wraps lies in one piece. A record is a header of 8 bytes (length
+with a BUSY and a DISCARD bit, page offset) and its payload, rounded up to 8 bytes. Positions are bytes since
+the beginning and only grow.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuledger.agent.probes.events import RAW_EVENT, RawEvents
+from gpuledger.contract.errors import BadRecord
+
+_BUSY: Final = 1 << 31
+_DISCARD: Final = 1 << 30
+_FLAGS: Final = _BUSY | _DISCARD
+HEADER_BYTES: Final = 8
+
+_RECORD: Final = np.dtype([("length", "<u4"), ("page", "<u4"), ("event", RAW_EVENT)])
+_LENGTH: Final = np.uint32(RAW_EVENT.itemsize)
+_EMPTY: Final[RawEvents] = np.empty(0, RAW_EVENT)
+
+
+class RingReader:
+    """The one consumer of a ring whose records are all `RAW_EVENT`.
+
+    Give it three views of the same memory as the kernel's: ``consumer`` and ``producer``, arrays of one
+    uint64, and ``data``, 2 x ring size of uint8 whose second half mirrors the first. Not thread-safe.
+    """
+
+    def __init__(
+        self, consumer: npt.NDArray[np.uint64], producer: npt.NDArray[np.uint64], data: npt.NDArray[np.uint8]
+    ) -> None:
+        self._consumer = consumer
+        self._producer = producer
+        self._data = data
+        self._ring_bytes = len(data) // 2
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much of the ring is filled at this instant."""
+        return (int(self._producer[0]) - int(self._consumer[0])) % 2**64
+
+    @property
+    def ring_bytes(self) -> int:
+        """Size of the ring."""
+        return self._ring_bytes
+
+    def drain(self) -> RawEvents:
+        """A copy of all finished records, oldest first, and frees their room in the ring.
+
+        Stops before a record that is still being written. Discarded records are left out. Raises BadRecord
+        where a record is not a RAW_EVENT: the probes and this reader are of different versions.
+        """
+        position = int(self._consumer[0])
+        count = ((int(self._producer[0]) - position) % 2**64) // _RECORD.itemsize
+        if count == 0:
+            return _EMPTY
+        start = position % self._ring_bytes
+        records = self._data[start : start + count * _RECORD.itemsize].view(_RECORD)
+        odd = np.flatnonzero(records["length"] != _LENGTH)
+        if len(odd) == 0:
+            events: RawEvents = records["event"].copy()
+        else:
+            events, count = self._sort_out(records, odd)
+        self._consumer[0] = np.uint64((position + count * _RECORD.itemsize) % 2**64)
+        return events
+
+    @staticmethod
+    def _sort_out(records: npt.NDArray[np.void], odd: npt.NDArray[np.intp]) -> tuple[RawEvents, int]:
+        lengths = records["length"][odd]
+        busy = np.flatnonzero(lengths & np.uint32(_BUSY))
+        count = int(odd[busy[0]]) if len(busy) else len(records)
+        before = odd < count
+        for length in lengths[before]:
+            size = int(length) & ~_FLAGS
+            if size != RAW_EVENT.itemsize:
+                raise BadRecord("ring_record", f"a record of {size} bytes in the ring of events")
+        keep = np.ones(count, bool)
+        keep[odd[before]] = False
+        return records["event"][:count][keep], count
+
+
+class MappedRing:
+    """A ring map of the kernel, mapped into this process; owns the mappings, not the descriptor."""
+
+    def __init__(self, fd: int, ring_bytes: int) -> None:
+        page = mmap.PAGESIZE
+        self._consumer_page = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=0)
+        self._rest = mmap.mmap(fd, page + 2 * ring_bytes, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
+        self.reader: RingReader | None = RingReader(
+            np.frombuffer(self._consumer_page, np.uint64, 1),
+            np.frombuffer(self._rest, np.uint64, 1),
+            np.frombuffer(self._rest, np.uint8, 2 * ring_bytes, offset=page),
+        )
+
+    def close(self) -> None:
+        """Unmaps the ring; the reader must not be used any more."""
+        self.reader = None
+        self._consumer_page.close()
+        self._rest.close()

@@ -1,0 +1,193 @@
+"""Where the agent's CUDA events come from."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from gpuledger.agent.probes import bpfsys
+from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
+from gpuledger.agent.probes.events import Losses, RawEvents, Resident
+from gpuledger.agent.probes.headers import DEBIAN_BCC, prepare_kernel_headers
+from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, library_file
+from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, BccLoader, Loader
+from gpuledger.agent.probes.ring import MappedRing
+from gpuledger.agent.probes.state import KernelState
+from gpuledger.agent.probes.symbols import Limits
+from gpuledger.contract.errors import BadRecord, Unsupported
+
+MINIMUM_KERNEL: Final = (5, 15)  # cookies of perf links; ring buffers are older
+_CAP_SYS_ADMIN: Final = 21
+SWEEP_AFTER_ENDS: Final = 64
+"""How many processes end between two sweeps of what they leave: a walk costs some 2 us an entry."""
+
+
+class EventSource(Protocol):
+    """A stream of calls into the CUDA driver. One thread uses it; it owns what it opened until `close`."""
+
+    def start(self) -> None:
+        """Begins to observe. Raises Unsupported where this machine can not."""
+
+    def preattach(self, path: str | Path) -> None:
+        """Probes a library file before any process has it, so that short-lived processes are seen whole."""
+
+    def refresh(self) -> int:
+        """Probes libraries that processes have mapped since; returns how many files are new. Call it each
+        second."""
+
+    def drain(self) -> RawEvents:
+        """All calls that returned since the last drain, oldest first."""
+
+    def losses(self) -> Losses:
+        """Cumulative counts of what was left out since the start."""
+
+    def probes(self) -> list[LibraryReport]:
+        """What is probed, for each library file."""
+
+    def resident(self) -> list[Resident]:
+        """Device memory that each living process has allocated, exact whatever the ring lost."""
+
+    def close(self) -> None:
+        """Detaches everything. May be called twice."""
+
+
+def available() -> str | None:
+    """Why eBPF is not possible here, None where nothing speaks against it.
+
+    Cheap: loads nothing, so a kernel may still refuse the programs at `BccSource.start`.
+    """
+    if not _may_load():
+        return "eBPF needs root (or CAP_SYS_ADMIN)"
+    release = os.uname().release
+    version = tuple(int(part) for part in release.split("-")[0].split(".")[:2])
+    if version < MINIMUM_KERNEL:
+        return f"kernel {release} is older than {'.'.join(map(str, MINIMUM_KERNEL))}"
+    if not Path("/sys/bus/event_source/devices/uprobe/type").is_file():
+        return "this kernel has no uprobes (CONFIG_UPROBE_EVENTS), or /sys is not mounted"
+    if importlib.util.find_spec("bcc") is None and not DEBIAN_BCC.is_dir():
+        return "the Python package bcc is missing: install python3-bpfcc"
+    if prepare_kernel_headers() is None:
+        return "no kernel headers: install linux-headers (Debian: linux-headers-cloud-amd64)"
+    return None
+
+
+def _may_load() -> bool:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return os.geteuid() == 0
+
+
+class BccSource:
+    """`EventSource` over probes in the kernel, compiled by bcc unless another loader is given."""
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        load: Callable[[Limits], Loader] = BccLoader,
+        scanner: LibraryScanner | None = None,
+    ) -> None:
+        self._limits = limits or Limits()
+        self._load = load
+        self._scanner = scanner or LibraryScanner()
+        self._loader: Loader | None = None
+        self._ring: MappedRing | None = None
+        self._state: KernelState | None = None
+        self._tracepoints: list[int] = []
+        self._libraries: dict[tuple[int, int], AttachedLibrary] = {}
+        self._swept_ends = 0
+
+    def start(self) -> None:
+        """See `EventSource`. Takes about a second: bcc compiles the probes."""
+        if self._loader is not None:
+            return
+        reason = available()
+        if reason is not None:
+            raise Unsupported(reason)
+        self._loader = self._load(self._limits)
+        try:
+            self._ring = MappedRing(self._loader.map("events"), self._limits.ring_bytes)
+            self._state = KernelState(self._loader)
+            for program, tracepoint in TRACEPOINT_PROGRAMS.items():
+                fd = bpfsys.attach_raw_tracepoint(self._loader.program(program), tracepoint)
+                self._tracepoints.append(fd)
+        except BaseException:
+            self.close()
+            raise
+
+    def preattach(self, path: str | Path) -> None:
+        """See `EventSource`. Raises OSError where the file is not there, BadRecord where it is no library."""
+        self._attach(library_file(path))
+
+    def refresh(self) -> int:
+        """See `EventSource`. A file that is gone again before it could be attached is not an error."""
+        state = self._started()
+        mappings = self._scanner.scan()
+        new = {m.file.key for m in mappings} - self._libraries.keys()
+        for mapping in mappings:
+            if mapping.file.key in new:
+                state.mark_late(mapping.pid)
+        attached = 0
+        for mapping in mappings:
+            if mapping.file.key in self._libraries:
+                continue
+            try:
+                self._attach(mapping.file)
+            except (FileNotFoundError, ProcessLookupError, BadRecord):
+                continue
+            attached += 1
+        ends = state.process_ends()
+        if ends - self._swept_ends >= SWEEP_AFTER_ENDS:
+            self._swept_ends = ends
+            state.sweep()
+        return attached
+
+    def _attach(self, file: LibraryFile) -> None:
+        state = self._started()
+        if self._loader is None or file.key in self._libraries:
+            return
+        self._libraries[file.key] = attach_library(self._loader, file)
+        state.settle()
+
+    def drain(self) -> RawEvents:
+        """See `EventSource`."""
+        if self._ring is None or self._ring.reader is None:
+            raise Unsupported("the event source is not started")
+        return self._ring.reader.drain()
+
+    def losses(self) -> Losses:
+        """See `EventSource`."""
+        return self._started().losses()
+
+    def probes(self) -> list[LibraryReport]:
+        """See `EventSource`."""
+        return [library.report for library in self._libraries.values()]
+
+    def resident(self) -> list[Resident]:
+        """See `EventSource`."""
+        return self._started().resident()
+
+    def close(self) -> None:
+        """See `EventSource`."""
+        for library in self._libraries.values():
+            library.close()
+        self._libraries.clear()
+        for fd in self._tracepoints:
+            os.close(fd)
+        self._tracepoints.clear()
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+        self._state = None
+        if self._loader is not None:
+            self._loader.close()
+            self._loader = None
+
+    def _started(self) -> KernelState:
+        if self._state is None:
+            raise Unsupported("the event source is not started")
+        return self._state

@@ -1,0 +1,89 @@
+"""Reads and tidies the tables that the probes keep in the kernel."""
+
+from __future__ import annotations
+
+import struct
+import time
+from dataclasses import fields
+from typing import Final
+
+from gpuledger.agent.probes import bpfsys
+from gpuledger.agent.probes.events import Losses, Resident
+from gpuledger.agent.probes.loader import Loader
+
+_LOSS_NAMES: Final = tuple(f.name for f in fields(Losses))
+_PROCESS_ENDS: Final = len(_LOSS_NAMES)
+
+_PROCESS: Final = struct.Struct("=QQQqqq")  # struct process of bpf/cuda.bpf.c
+_PROCESS_KEY: Final = struct.Struct("=I")
+_RESIDENT_KEY: Final = struct.Struct("=Qq")
+_SWEPT: Final = {"contexts": 16, "resident": 16, "allocations": 24}
+"""map -> bytes of its key, which begins with the token of its process"""
+
+
+class KernelState:
+    """A view of a loader's maps; owns nothing."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._maps = {
+            name: loader.map(name) for name in ("losses", "settled_ns", "processes", "late", *_SWEPT)
+        }
+        self._cpus = bpfsys.cpus_possible()
+
+    def losses(self) -> Losses:
+        """Cumulative, summed over the CPUs."""
+        return Losses(*(self._counter(index) for index in range(len(_LOSS_NAMES))))
+
+    def process_ends(self) -> int:
+        """How many observed processes have ended, or replaced their program, so far."""
+        return self._counter(_PROCESS_ENDS)
+
+    def _counter(self, index: int) -> int:
+        values = bpfsys.map_lookup(self._maps["losses"], struct.pack("=I", index), 8 * self._cpus)
+        return sum(struct.unpack(f"={self._cpus}Q", values)) if values else 0
+
+    def settle(self) -> None:
+        """Says that all probes are in place: a call that begins from now on has its return."""
+        now = struct.pack("=Q", time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+        bpfsys.map_update(self._maps["settled_ns"], struct.pack("=I", 0), now)
+
+    def mark_late(self, pid: int) -> None:
+        """The process had the library before its probes: it may have contexts that were not seen."""
+        bpfsys.map_update(self._maps["late"], _PROCESS_KEY.pack(pid), struct.pack("=Q", 1))
+
+    def resident(self) -> list[Resident]:
+        """One entry for each living process and device on which it holds memory; ordinal -1 where unknown."""
+        owners = {token: (pid, start_ns) for pid, token, start_ns in self._processes()}
+        out = []
+        for key in set(bpfsys.map_keys(self._maps["resident"], _RESIDENT_KEY.size)):
+            token, ordinal = _RESIDENT_KEY.unpack(key)
+            value = bpfsys.map_lookup(self._maps["resident"], key, 8)
+            if token in owners and value is not None and any(value):
+                pid, start_ns = owners[token]
+                out.append(Resident(pid, start_ns, ordinal, struct.unpack("=q", value)[0]))
+        return sorted(out, key=lambda r: (r.pid, r.ordinal))
+
+    def _processes(self) -> list[tuple[int, int, int]]:
+        """(pid, token, start_ns) of each process that is observed and alive."""
+        out = []
+        for key in set(bpfsys.map_keys(self._maps["processes"], _PROCESS_KEY.size)):
+            value = bpfsys.map_lookup(self._maps["processes"], key, _PROCESS.size)
+            if value is not None:
+                token, start_ns, *_ = _PROCESS.unpack(value)
+                out.append((_PROCESS_KEY.unpack(key)[0], token, start_ns))
+        return out
+
+    def sweep(self) -> int:
+        """Removes entries of processes that are gone; returns how many.
+
+        The keys are read before the living tokens: a token is always made before the entries that bear it,
+        so a token that is missing then is dead for good.
+        """
+        keys = {name: set(bpfsys.map_keys(self._maps[name], size)) for name, size in _SWEPT.items()}
+        alive = {struct.pack("=Q", token) for _, token, _ in self._processes()}
+        removed = 0
+        for name, found in keys.items():
+            for key in found:
+                if key[:8] not in alive:
+                    removed += bpfsys.map_delete(self._maps[name], key)
+        return removed
