@@ -4,7 +4,8 @@
 >>> codec.decode(codec.encode({"time_ns": times}))["time_ns"]
 """
 
+from gpuledger.contract.avro import reasons
 from gpuledger.contract.avro.codec import Codec
 from gpuledger.contract.avro.limits import DEFAULT, Limits
 
-__all__ = ["DEFAULT", "Codec", "Limits"]
+__all__ = ["DEFAULT", "Codec", "Limits", "reasons"]

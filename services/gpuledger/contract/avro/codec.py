@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from gpuledger.contract.avro import reasons
 from gpuledger.contract.avro.defaults import default_value
 from gpuledger.contract.avro.limits import DEFAULT, Limits
 from gpuledger.contract.avro.reader import ReaderCompiler
+from gpuledger.contract.avro.resolve import Resolution, changed_coding
 from gpuledger.contract.avro.rules import RecordRules, compile_rules
 from gpuledger.contract.avro.scan import Scan
 from gpuledger.contract.avro.schema import MISSING, parse
 from gpuledger.contract.avro.writer import WriterCompiler
-from gpuledger.contract.errors import BadRecord
+from gpuledger.contract.errors import BadRecord, BadSchema
+
+CACHED_WRITERS: Final = 32  # writers' schemas alive at one time: the versions of a rolling upgrade
 
 
 class Codec:
@@ -34,8 +39,8 @@ class Codec:
         self.schema = schema
         root, named = parse(schema)
         self.name = root.name
-        readers = ReaderCompiler(named)
-        self._fields = [(field.name, readers.field(field, "")) for field in root.fields]
+        self._root = root
+        self._fields = ReaderCompiler(named).fields(root)
         self._write = WriterCompiler(named).compile(root, "")
         self._rules: list[RecordRules] = compile_rules(root, named)
         self._defaults = {
@@ -43,6 +48,7 @@ class Codec:
             for field in root.fields
             if field.default is not MISSING
         }
+        self._resolve = lru_cache(CACHED_WRITERS)(self._resolution)
 
     def encode(self, value: Mapping[str, Any]) -> bytes:
         """The body of a record; fields that ``value`` leaves out take their defaults. Raises BadRecord."""
@@ -53,6 +59,41 @@ class Codec:
 
     def decode(self, body: bytes | bytearray | memoryview, limits: Limits = DEFAULT) -> dict[str, Any]:
         """The record that ``body`` holds, exactly. Raises BadRecord and nothing else, whatever the bytes."""
+        values, positions = self._read(body, limits)
+        self.check(values, positions)
+        return values
+
+    def decode_as(
+        self, body: bytes | bytearray | memoryview, writer_schema: Mapping[str, Any], limits: Limits = DEFAULT
+    ) -> dict[str, Any]:
+        """The record that ``body`` holds under ``writer_schema``, as this schema sees it.
+
+        The body must first be well-formed and keep the rules by its writer's schema, then keep this one's.
+        Positions in errors are those of the writer's body, or None. Raises BadRecord and nothing else, also
+        where the writer's schema makes no sense.
+        """
+        writer, resolution = self._resolve(json.dumps(writer_schema))
+        values = writer.decode(body, limits)
+        if resolution is None:
+            return values
+        try:
+            values, _ = self._read(resolution.rewrite(body), limits)
+        except BadRecord as error:
+            raise BadRecord(error.reason, f"as the reader sees it: {error}", error.field) from error
+        self.check(values, {})
+        return values
+
+    def check(self, values: Mapping[str, Any], positions: Mapping[str, int]) -> None:
+        """Apply the annotations' rules to a record in Python's form. Raises BadRecord.
+
+        ``positions`` says where the outermost fields begin, as far as that is known.
+        """
+        for rules in self._rules:
+            rules.check(values, positions)
+
+    def _read(
+        self, body: bytes | bytearray | memoryview, limits: Limits
+    ) -> tuple[dict[str, Any], dict[str, int]]:
         scan = Scan(body, limits)
         values: dict[str, Any] = {}
         positions: dict[str, int] = {}
@@ -63,10 +104,17 @@ class Codec:
         if position != scan.size:
             message = f"{scan.size - position} bytes after the end of the record"
             raise BadRecord(reasons.TRAILING_BYTES, message, "", position)
-        self.check(values, positions)
-        return values
+        return values, positions
 
-    def check(self, values: Mapping[str, Any], positions: Mapping[str, int]) -> None:
-        """Apply the annotations' rules to a record in Python's form. Raises BadRecord."""
-        for rules in self._rules:
-            rules.check(values, positions)
+    def _resolution(self, writer_text: str) -> tuple[Codec, Resolution | None]:
+        """The writer's codec, and the way from its schema to this one where they differ."""
+        try:
+            writer = Codec(json.loads(writer_text))
+        except BadSchema as error:
+            raise BadRecord(reasons.UNRESOLVED, f"the writer's schema: {error}") from error
+        if writer._root == self._root:
+            return self, None
+        field = changed_coding(writer._root, self._root)
+        if field is not None:
+            raise BadRecord(reasons.UNRESOLVED, "writer and reader code the column differently", field)
+        return writer, Resolution(writer.schema, self.schema)

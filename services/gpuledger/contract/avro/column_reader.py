@@ -52,7 +52,7 @@ def _read_longs(scan: Scan, position: int, path: str) -> tuple[Longs, int]:
                 return np.frombuffer(whole, np.int64) if whole else np.empty(0, np.int64), at
             return block, at
         if block is not None:
-            whole.frombytes(block.data)
+            whole.frombytes(block.view(np.uint8).data)
             block = None
         if count > scan.size - at:
             message = f"{count} integers in {scan.size - at} bytes"
@@ -70,7 +70,7 @@ def _read_longs(scan: Scan, position: int, path: str) -> tuple[Longs, int]:
         block = _with_absolute_first(scan, at, stop, count, path)
         position = stop
         if whole:
-            whole.frombytes(block.data)
+            whole.frombytes(block.view(np.uint8).data)
             block = None
 
 

@@ -18,7 +18,6 @@ from gpuledger.contract.avro.scan import Scan, read_block
 from gpuledger.contract.avro.schema import (
     Array,
     Enum,
-    Field,
     Fixed,
     Map,
     Node,
@@ -43,7 +42,7 @@ class ReaderCompiler:
 
     def __init__(self, named: Mapping[str, Record | Enum | Fixed]) -> None:
         self._named = named
-        self._open: dict[str, list[Reader]] = {}
+        self._open: dict[str, Reader] = {}
 
     def compile(self, node: Node, path: str, delta: bool = False) -> Reader:
         """The reader of ``node``; ``path`` is how errors name it."""
@@ -70,16 +69,17 @@ class ReaderCompiler:
                 return _union([self.compile(branch, path, delta) for branch in branches], path)
             case Reference(name):
                 return _reference(self._open[name], path)
-            case Record(name, fields):
-                holder: list[Reader] = []
-                self._open[name] = holder
-                holder.append(_record([(f.name, self.field(f, path)) for f in fields]))
-                return holder[0]
+            case Record():
+                return _record(self.fields(node, path))
 
-    def field(self, field: Field, path: str) -> Reader:
-        """The reader of a record's field."""
-        inner = f"{path}.{field.name}" if path else field.name
-        return self.compile(field.node, inner, field.annotations.delta)
+    def fields(self, record: Record, path: str = "") -> list[tuple[str, Reader]]:
+        """The readers of a record's fields, in the order of the wire."""
+        readers: list[tuple[str, Reader]] = []
+        self._open[record.name] = _record(readers)
+        for field in record.fields:
+            inner = f"{path}.{field.name}" if path else field.name
+            readers.append((field.name, self.compile(field.node, inner, field.annotations.delta)))
+        return readers
 
 
 def _truncated(path: str, position: int) -> BadRecord:
@@ -227,14 +227,14 @@ def _record(fields: list[tuple[str, Reader]]) -> Reader:
     return read
 
 
-def _reference(target: list[Reader], path: str) -> Reader:
+def _reference(target: Reader, path: str) -> Reader:
     def read(scan: Scan, position: int) -> tuple[Any, int]:
         scan.depth += 1
         if scan.depth > scan.limits.max_depth:
             raise BadRecord(
                 reasons.OVER_LIMIT, f"nested more than {scan.limits.max_depth} deep", path, position
             )
-        value = target[0](scan, position)
+        value = target(scan, position)
         scan.depth -= 1
         return value
 

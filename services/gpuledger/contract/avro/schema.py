@@ -245,9 +245,12 @@ class _Parser:
 
     def _record(self, document: Mapping[str, Any], namespace: str) -> Node:
         full = self._full_name(document, namespace)
+        listed = document.get("fields")
+        if not isinstance(listed, list):
+            raise BadSchema(f"{full}: a record needs a list of fields")
         inner = full.rpartition(".")[0]
         self._open.add(full)
-        fields = tuple(self._field(field, inner, full) for field in document.get("fields", ()))
+        fields = tuple(self._field(field, inner, full) for field in listed)
         self._open.discard(full)
         if len({field.name for field in fields}) != len(fields):
             raise BadSchema(f"{full}: two fields have one name")
