@@ -3,14 +3,20 @@
 See README.md for what is modelled and what is not.
 """
 
+from tests.emulator.calls import Calls, counted_calls
 from tests.emulator.cgroups import make_pod_cgroup, pod_cgroup_path, remove_pod_cgroup
 from tests.emulator.control import BUILD, LIBCUDA, Emulator, EmulatorError, build, finish
-from tests.emulator.devices import DeviceSpec, device_uuid
+from tests.emulator.devices import A100, H100, L4, T4, DeviceSpec, device_uuid
 from tests.emulator.truth import Stay, Truth, TruthError
 
 __all__ = [
+    "A100",
     "BUILD",
+    "H100",
+    "L4",
     "LIBCUDA",
+    "T4",
+    "Calls",
     "DeviceSpec",
     "Emulator",
     "EmulatorError",
@@ -18,6 +24,7 @@ __all__ = [
     "Truth",
     "TruthError",
     "build",
+    "counted_calls",
     "device_uuid",
     "finish",
     "make_pod_cgroup",

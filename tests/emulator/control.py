@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent.parent / "build" / "emulator"
 LIBCUDA = BUILD / "lib" / "libcuda.so.1"
 START_S = 10.0  # gpud starts in milliseconds; a loaded machine may need longer
-STOP_S = 5.0  # a workload ends within one launch queue, which is seldom longer
+STOP_S = 1.0  # a workload that waits for a long queue does not see SIGTERM before its end
 
 
 class EmulatorError(Exception):
@@ -167,6 +167,9 @@ class Emulator:
 
     def stop(self) -> None:
         """Stop all that was started here, the daemon last; a directory of its own is removed."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.terminate()
         for process in self._processes:
             finish(process)
         self._processes.clear()

@@ -67,3 +67,32 @@ class DeviceSpec:
             "max_power_mw": self.max_power_mw,
         }
         return ";".join(f"{key}={value}" for key, value in fields.items())
+
+
+H100 = DeviceSpec()
+A100 = DeviceSpec(
+    name="NVIDIA A100-SXM4-80GB",
+    sms=108,
+    compute_capability=(8, 0),
+    gpm=False,
+    idle_power_mw=55_000,
+    max_power_mw=400_000,
+)
+L4 = DeviceSpec(
+    name="NVIDIA L4",
+    sms=58,
+    memory_bytes=24 * GIB,
+    compute_capability=(8, 9),
+    gpm=False,
+    idle_power_mw=16_000,
+    max_power_mw=72_000,
+)
+T4 = DeviceSpec(
+    name="Tesla T4",
+    sms=40,
+    memory_bytes=16 * GIB,
+    compute_capability=(7, 5),
+    gpm=False,
+    idle_power_mw=10_000,
+    max_power_mw=70_000,
+)

@@ -20,6 +20,7 @@
 
 #define TICK_NS 10000000ull           /* resolution of the truth, and longest life of a dead process */
 #define SAMPLE_PERIOD_NS 166666667ull /* NVML's utilisation counters refresh six times a second */
+#define SUSPENDED_NS 1000000ull       /* the clocks part only in a suspend; less is the time between two readings */
 
 enum { MAX_POLLED = MAX_DEVICES * MAX_CLIENTS + 1 };
 
@@ -65,6 +66,8 @@ static void follow(uint32_t d, struct client *client, struct follower *follower)
     truth_add(d, client->pid, client->serial, TRUTH_OPENED, client->opened_ns, &nothing, client->memory_bytes);
     if (client->state == CLIENT_OPEN)
         follower->pidfd = (int)syscall(SYS_pidfd_open, client->pid, 0);
+    if (client->state == CLIENT_OPEN && follower->pidfd < 0 && errno != ESRCH)
+        fail("cannot watch a process", strerror(errno));
 }
 
 /* Unchanged values are left out; the last unchanged one is added when a change follows, so that a straight
@@ -145,7 +148,9 @@ static void take_sample(struct device *device, uint64_t realtime_us)
 
 static void tick(void)
 {
-    boot_minus_monotonic_ns = clock_read_ns(CLOCK_BOOTTIME) - monotonic_ns();
+    uint64_t difference_ns = clock_read_ns(CLOCK_BOOTTIME) - monotonic_ns();
+    if (difference_ns - boot_minus_monotonic_ns > SUSPENDED_NS)
+        boot_minus_monotonic_ns = difference_ns;
     for (uint32_t d = 0; d < model->device_count; d++) {
         struct device *device = &model->devices[d];
         device_lock(device);
@@ -209,6 +214,7 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
 
+    boot_minus_monotonic_ns = clock_read_ns(CLOCK_BOOTTIME) - monotonic_ns();
     tick();
     __atomic_store_n(&model->magic, MODEL_MAGIC, __ATOMIC_RELEASE);
     puts("ready");

@@ -58,6 +58,11 @@ struct model *model_open(void)
     return model;
 }
 
+void model_close(struct model *model)
+{
+    munmap(model, sizeof *model);
+}
+
 void device_init(struct device *device, const struct device_spec *spec)
 {
     memset(device, 0, sizeof *device);
@@ -222,10 +227,11 @@ struct client *client_open(struct model *model, struct device *device, pid_t pid
     client->serial = __atomic_add_fetch(&model->next_serial, 1, __ATOMIC_RELAXED);
     client->opened_ns = now_ns;
     client->memory_bytes = device->spec.context_bytes;
-    client->state = CLIENT_OPEN;
-    device->memory_used_bytes += client->memory_bytes;
     if (i == device->clients_used)
         device->clients_used++;
+    /* Last of all, so that a slot whose maker is killed here is either free or found by gpud. */
+    __atomic_store_n(&client->state, CLIENT_OPEN, __ATOMIC_RELEASE);
+    device->memory_used_bytes += client->memory_bytes;
     return client;
 }
 

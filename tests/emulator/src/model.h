@@ -110,6 +110,7 @@ void sleep_ns(uint64_t duration_ns);
 
 struct model *model_create(const char *path);
 struct model *model_open(void); /* NULL: no such model, or gpud has gone */
+void model_close(struct model *model);
 bool model_alive(const struct model *model);
 void device_init(struct device *device, const struct device_spec *spec);
 

@@ -8,9 +8,10 @@
 
 #define DRIVER_VERSION "550.54.15"
 #define CUDA_VERSION 12040
-#define NO_INSTANCE 0xffffffffu
 
 static struct model *model;
+static unsigned starts; /* nvmlInit calls that no nvmlShutdown has answered */
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct device *nvml_device(void *handle)
 {
@@ -32,9 +33,13 @@ int nvml_refusal(void)
 
 static int start(void)
 {
+    pthread_mutex_lock(&start_lock);
     if (!model)
         model = model_open();
-    return model ? NVML_SUCCESS : NVML_ERROR_DRIVER_NOT_LOADED;
+    bool started = model != NULL;
+    starts += started;
+    pthread_mutex_unlock(&start_lock);
+    return started ? NVML_SUCCESS : NVML_ERROR_DRIVER_NOT_LOADED;
 }
 
 static int write_text(char *buffer, unsigned length, const char *text)
@@ -60,7 +65,14 @@ EXPORT int nvmlInit_v2(void)
 
 EXPORT int nvmlShutdown(void)
 {
-    return model ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+    pthread_mutex_lock(&start_lock);
+    bool started = starts > 0;
+    if (started && --starts == 0) {
+        model_close(model);
+        model = NULL;
+    }
+    pthread_mutex_unlock(&start_lock);
+    return started ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
 }
 
 EXPORT const char *nvmlErrorString(int code)

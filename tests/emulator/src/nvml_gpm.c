@@ -14,7 +14,8 @@ enum metric {
 };
 
 struct gpm_sample {
-    const struct device *device; /* NULL until it was taken */
+    const struct device *device; /* NULL until it was taken; compared, never followed */
+    uint32_t sms;
     uint64_t at_ns;
     struct integrals total;
 };
@@ -65,7 +66,7 @@ EXPORT int nvmlGpmSampleGet(void *handle, struct gpm_sample *sample)
     if (!sample)
         return NVML_ERROR_INVALID_ARGUMENT;
     device_lock(device);
-    *sample = (struct gpm_sample){device, device->now_ns, device->total};
+    *sample = (struct gpm_sample){device, device->spec.sms, device->now_ns, device->total};
     device_unlock(device);
     return NVML_SUCCESS;
 }
@@ -87,7 +88,7 @@ static double percent(uint64_t newer, uint64_t older, double whole)
 static int fill(struct gpm_metric *metric, const struct gpm_sample *older, const struct gpm_sample *newer)
 {
     double span_ns = (double)(newer->at_ns - older->at_ns);
-    double sm_span_ns = span_ns * newer->device->spec.sms;
+    double sm_span_ns = span_ns * newer->sms;
     metric->unit = "%";
     switch (metric->id) {
     case METRIC_GRAPHICS_UTIL:

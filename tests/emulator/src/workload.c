@@ -65,13 +65,16 @@ int main(int argc, char **argv)
     if (options.seconds > 0)
         end_us = now_us() + options.seconds * 1e6;
     run_mode(&options, memory, &tally);
-    check(cuCtxSynchronize(), "cuCtxSynchronize");
-    if (memory)
-        check(cuMemFree_v2(memory), "cuMemFree_v2");
+    bool drained = !told_to_stop; /* told to stop it leaves its queue, as a program that exits does */
+    if (drained) {
+        check(cuCtxSynchronize(), "cuCtxSynchronize");
+        if (memory)
+            check(cuMemFree_v2(memory), "cuMemFree_v2");
+    }
     check(cuDevicePrimaryCtxRelease_v2(device), "cuDevicePrimaryCtxRelease_v2");
     printf("{\"pid\": %d, \"mode\": \"%s\", \"launches\": %lu, \"work_ns\": %lu, \"synchronisations\": %lu, "
-           "\"bytes_h2d\": %lu, \"bytes_d2h\": %lu}\n",
+           "\"bytes_h2d\": %lu, \"bytes_d2h\": %lu, \"drained\": %s}\n",
            getpid(), options.mode, tally.launches, tally.work_ns, tally.synchronisations, tally.bytes_h2d,
-           tally.bytes_d2h);
+           tally.bytes_d2h, drained ? "true" : "false");
     return 0;
 }

@@ -37,26 +37,38 @@ int cuDeviceGetCount(int *count);
 int cuDevicePrimaryCtxRetain(void **context, int device);
 int cuDevicePrimaryCtxRelease_v2(int device);
 int cuCtxSetCurrent(void *context);
+int cuCtxPushCurrent_v2(void *context);
+int cuCtxPopCurrent_v2(void **context);
 int cuCtxSynchronize(void);
 int cuMemAlloc_v2(unsigned long long *address, size_t bytes);
 int cuMemAllocManaged(unsigned long long *address, size_t bytes, unsigned flags);
 int cuMemAllocAsync(unsigned long long *address, size_t bytes, void *stream);
+int cuMemAllocAsync_ptsz(unsigned long long *address, size_t bytes, void *stream);
 int cuMemFree_v2(unsigned long long address);
 int cuMemFreeAsync(unsigned long long address, void *stream);
+int cuMemFreeAsync_ptsz(unsigned long long address, void *stream);
 int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t bytes);
 int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t bytes);
 int cuMemcpyDtoD_v2(unsigned long long to, unsigned long long from, size_t bytes);
 int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes, void *stream);
 int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes, void *stream);
+int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **parameters, void **extra);
+int cuLaunchKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, void *stream, void **parameters, void **extra);
+int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                              unsigned bz, unsigned shared, void *stream, void **parameters);
 int cuLaunchKernelEx(const void *config, void *function, void **parameters, void **extra);
+int cuLaunchKernelEx_ptsz(const void *config, void *function, void **parameters, void **extra);
 int cuStreamCreate(void **stream, unsigned flags);
 int cuStreamDestroy_v2(void *stream);
 int cuStreamSynchronize(void *stream);
+int cuStreamQuery(void *stream);
 int cuEventCreate(void **event, unsigned flags);
 int cuEventRecord(void *event, void *stream);
 int cuEventSynchronize(void *event);
+int cuEventQuery(void *event);
 int cuEventDestroy_v2(void *event);
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
 

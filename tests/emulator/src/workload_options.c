@@ -40,8 +40,9 @@ static const char help[] =
     "  --via-proc-address   count calls through pointers from cuGetProcAddress_v2\n"
     "  --wait               before the first CUDA call print \"waiting\" and read a line of stdin\n"
     "\n"
-    "It prints \"ready\" once its memory is allocated and, at its end, one JSON line of what it did. It ends\n"
-    "well on SIGTERM and when its parent ends. Exit status: 2 usage, 3 a call failed, 4 a count was wrong.\n";
+    "It prints \"ready\" once its memory is allocated and, at its end, one JSON line of what it did. After\n"
+    "--seconds it waits for its work (\"drained\"); on SIGTERM, or when its parent has gone, it drops what is\n"
+    "queued. Exit status: 2 usage, 3 a call failed, 4 a count was wrong.\n";
 
 static void refuse(const char *what, const char *value)
 {

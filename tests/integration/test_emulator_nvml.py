@@ -1,0 +1,208 @@
+"""The emulated libnvidia-ml through pynvml as it is: the same model, seen by a monitor."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+import time
+from typing import Any
+
+import pytest
+
+from tests.emulator import A100, T4, DeviceSpec, Emulator
+from tests.emulator.programs import NVML_PRELUDE, run_python
+
+GIB = 1 << 30
+SAMPLE_S = 0.4  # two and a half periods of NVML's counters
+
+
+def ask(emulator: Emulator, code: str) -> Any:
+    return run_python(emulator, NVML_PRELUDE + "h = nvml.nvmlDeviceGetHandleByIndex(0)\n", code)
+
+
+def test_devices_are_found_by_index_uuid_and_bus() -> None:
+    devices = [DeviceSpec(name="Made-up 1", sms=7, memory_bytes=3 * GIB), A100, T4]
+    code = """
+    answer = []
+    for i in range(nvml.nvmlDeviceGetCount()):
+        h = nvml.nvmlDeviceGetHandleByIndex(i)
+        uuid, bus = nvml.nvmlDeviceGetUUID(h), nvml.nvmlDeviceGetPciInfo(h).busId
+        same = [nvml.nvmlDeviceGetHandleByUUID(uuid), nvml.nvmlDeviceGetHandleByPciBusId(bus)]
+        answer.append([nvml.nvmlDeviceGetName(h), uuid, nvml.nvmlDeviceGetMinorNumber(h),
+                       [nvml.nvmlDeviceGetIndex(s) for s in same],
+                       nvml.nvmlDeviceGetMemoryInfo(h).total,
+                       list(nvml.nvmlDeviceGetCudaComputeCapability(h))])
+    """
+    with Emulator(devices) as emulator:
+        answer = ask(emulator, code)
+    assert answer == [
+        ["Made-up 1", emulator.uuids[0], 0, [0, 0], 3 * GIB, [9, 0]],
+        ["NVIDIA A100-SXM4-80GB", emulator.uuids[1], 1, [1, 1], 80 * GIB, [8, 0]],
+        ["Tesla T4", emulator.uuids[2], 2, [2, 2], 16 * GIB, [7, 5]],
+    ]
+
+
+def test_memory_is_seen_by_device_and_by_process() -> None:
+    code = """
+    old, new = nvml.nvmlDeviceGetMemoryInfo(h), nvml.nvmlDeviceGetMemoryInfo(h, nvml.nvmlMemory_v2)
+    processes = nvml.nvmlDeviceGetComputeRunningProcesses(h)
+    answer = [old.used, old.free, new.used, new.free, {p.pid: p.usedGpuMemory for p in processes}]
+    """
+    with Emulator([DeviceSpec(memory_bytes=16 * GIB, context_bytes=1000)]) as emulator:
+        pids = [emulator.spawn(["idle", "--memory", str(size)]).pid for size in (5 * GIB, 12345)]
+        used = 5 * GIB + 12345 + 2000
+        answer = ask(emulator, code)
+    assert answer[:4] == [used, 16 * GIB - used] * 2
+    assert answer[4] == {str(pids[0]): 5 * GIB + 1000, str(pids[1]): 12345 + 1000}
+
+
+def test_utilisation_of_device_and_processes_follows_the_model() -> None:
+    code = """
+    samples = nvml.nvmlDeviceGetProcessUtilization(h, 0)
+    answer = [nvml.nvmlDeviceGetUtilizationRates(h).gpu, {s.pid: s.smUtil for s in samples}]
+    """
+    with Emulator() as emulator:
+        heavy = emulator.spawn(["nosync", "--burst", "6", "--gap-us", "10000"])
+        light = emulator.spawn(["nosync", "--burst", "2", "--gap-us", "10000"])
+        emulator.spawn(["idle"])
+        time.sleep(SAMPLE_S)
+        device, processes = ask(emulator, code)
+    assert device == pytest.approx(80, abs=6)
+    assert processes.keys() == {str(heavy.pid), str(light.pid)}
+    assert [processes[str(heavy.pid)], processes[str(light.pid)]] == pytest.approx([60, 20], abs=6)
+
+
+def test_samples_of_processes_are_newer_than_the_caller_has_seen() -> None:
+    code = """
+    first = nvml.nvmlDeviceGetProcessUtilization(h, 0)[0].timeStamp
+    repeated = None
+    try:
+        repeated = nvml.nvmlDeviceGetProcessUtilization(h, first)[0].timeStamp
+    except nvml.NVMLError_NotFound:
+        pass
+    time.sleep(0.4)
+    answer = [first, repeated, nvml.nvmlDeviceGetProcessUtilization(h, first)[0].timeStamp, time.time()]
+    """
+    with Emulator() as emulator:
+        emulator.spawn(["hog"])
+        time.sleep(SAMPLE_S)
+        first, repeated, later, now_s = ask(emulator, code)
+    assert repeated is None or repeated > first
+    assert first < later
+    assert later / 1e6 == pytest.approx(now_s, abs=2)  # wall-clock microseconds
+
+
+def test_a_warm_idle_process_has_memory_and_no_utilisation_sample() -> None:
+    code = """
+    try:
+        nvml.nvmlDeviceGetProcessUtilization(h, 0)
+        answer = "a sample"
+    except nvml.NVMLError_NotFound:
+        answer = [p.pid for p in nvml.nvmlDeviceGetComputeRunningProcesses(h)]
+    """
+    with Emulator() as emulator:
+        idle = emulator.spawn(["idle"])
+        time.sleep(SAMPLE_S)
+        assert ask(emulator, code) == [idle.pid]
+
+
+GPM = """
+IDS = [nvml.NVML_GPM_METRIC_GRAPHICS_UTIL, nvml.NVML_GPM_METRIC_SM_UTIL, nvml.NVML_GPM_METRIC_SM_OCCUPANCY,
+       nvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL, nvml.NVML_GPM_METRIC_DRAM_BW_UTIL,
+       nvml.NVML_GPM_METRIC_FP64_UTIL]
+samples = [nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()]
+times = []
+for sample in samples:
+    nvml.nvmlGpmSampleGet(h, sample)
+    times.append(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+    time.sleep(0.5)
+request = nvml.c_nvmlGpmMetricsGet_t()
+request.version, request.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(IDS)
+request.sample1, request.sample2 = samples
+for i, metric in enumerate(IDS):
+    request.metrics[i].metricId = metric
+nvml.nvmlGpmMetricsGet(request)
+got = [request.metrics[i] for i in range(len(IDS))]
+answer = [times, [m.nvmlReturn for m in got], [m.value for m in got[:5]]]
+for sample in samples:
+    nvml.nvmlGpmSampleFree(sample)
+"""
+
+
+def test_gpm_counters_come_from_the_model_that_the_truth_comes_from() -> None:
+    demand = ["--sms", "50", "--occupancy", "0.5", "--tensor", "0.4", "--dram", "0.3"]
+    with Emulator([DeviceSpec(sms=100)]) as emulator:
+        emulator.spawn(["nosync", "--burst", "6", "--gap-us", "10000", *demand])
+        (start, end), results, values = ask(emulator, GPM)
+        busy = emulator.truth().device_busy_ns(emulator.uuids[0], start, end) / (end - start)
+    assert results == [0, 0, 0, 0, 0, 3]
+    assert busy == pytest.approx(0.6, abs=0.05)
+    factors = [1, 0.5, 0.5 * 0.5, 0.5 * 0.4, 0.3]
+    assert values == pytest.approx([100 * busy * factor for factor in factors], rel=0.04)
+
+
+def test_a_board_before_hopper_has_no_gpm_and_one_before_ampere_no_mig() -> None:
+    code = """
+    h = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(3)]
+    def of(function, *arguments):
+        try:
+            return function(*arguments)
+        except nvml.NVMLError as error:
+            return type(error).__name__
+    answer = [[nvml.nvmlGpmQueryDeviceSupport(d).isSupportedDevice for d in h],
+              of(nvml.nvmlGpmSampleGet, h[1], nvml.nvmlGpmSampleAlloc()),
+              [of(nvml.nvmlDeviceGetMigMode, d) for d in h]]
+    """
+    with Emulator([DeviceSpec(), A100, T4]) as emulator:
+        answer = ask(emulator, code)
+    assert answer == [[1, 0, 0], "NVMLError_NotSupported", [[0, 0], [0, 0], "NVMLError_NotSupported"]]
+
+
+def test_power_and_energy_follow_the_active_multiprocessors() -> None:
+    code = """
+    before, start = nvml.nvmlDeviceGetTotalEnergyConsumption(h), time.monotonic()
+    time.sleep(0.5)
+    spent = nvml.nvmlDeviceGetTotalEnergyConsumption(h) - before
+    answer = [nvml.nvmlDeviceGetPowerUsage(h), spent / (time.monotonic() - start)]
+    """
+    with Emulator([DeviceSpec(sms=100, idle_power_mw=100_000, max_power_mw=500_000)]) as emulator:
+        emulator.spawn(["hog", "--sms", "50"])
+        time.sleep(SAMPLE_S)
+        power_mw, mean_mw = ask(emulator, code)
+    assert [power_mw, mean_mw] == pytest.approx([300_000, 300_000], rel=0.05)
+
+
+def test_what_the_library_lacks_is_reported_as_a_missing_function() -> None:
+    code = """
+    try:
+        answer = nvml.nvmlDeviceGetTemperature(h, 0)
+    except nvml.NVMLError_FunctionNotFound:
+        answer = "missing"
+    """
+    with Emulator() as emulator:
+        assert ask(emulator, code) == "missing"
+
+
+def test_a_gone_daemon_is_an_error_and_not_a_frozen_picture() -> None:
+    code = """
+    print("ready", flush=True)
+    input()
+    try:
+        answer = nvml.nvmlDeviceGetUtilizationRates(h).gpu
+    except nvml.NVMLError_GpuIsLost:
+        answer = "lost"
+    print(json.dumps(answer))
+    """
+    program = NVML_PRELUDE + "h = nvml.nvmlDeviceGetHandleByIndex(0)\n" + textwrap.dedent(code)
+    other = Emulator()
+    with Emulator() as emulator:
+        other.start()
+        monitor = emulator.spawn_command(
+            [sys.executable, "-c", program], env={"GPUEMU_SHM": str(other.shm_path)}
+        )
+        assert monitor.stdout is not None
+        assert monitor.stdout.readline() == "ready\n"
+        other.stop()
+        out, _ = monitor.communicate("go\n")
+    assert json.loads(out) == "lost"
