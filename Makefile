@@ -19,12 +19,12 @@ $(STAMPS)/system: deploy/dev/system-packages.sh | $(STAMPS)
 	@deploy/dev/system-packages.sh
 	@touch $@
 
-$(STAMPS)/venv: requirements-dev.lock pyproject.toml deploy/dev/link-bcc.sh $(STAMPS)/system
+$(STAMPS)/venv: requirements-dev.lock pyproject.toml $(STAMPS)/system
 	@echo "Setting up the Python environment in .venv"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@deploy/dev/link-bcc.sh $(BIN)/python
+	@$(BIN)/python -m gpuledger.agent.probes.headers >/dev/null
 	@touch $@
 
 $(STAMPS)/artifacts: services/gpuledger/localstack/pom.xml services/gpuledger/localstack/artifacts.py $(STAMPS)/venv
