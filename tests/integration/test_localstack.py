@@ -38,17 +38,13 @@ def _becomes(condition: Callable[[], bool]) -> bool:
 
 def _alive(pid: int) -> bool:
     try:
-        return (
-            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        )
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_broker_ends_with_the_process_that_started_it(
-    tmp_path: Path, how: signal.Signals
-) -> None:
+def test_a_broker_ends_with_the_process_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(tmp_path / "kafka"), str(STACK_DIRECTORY)],
         stdout=subprocess.PIPE,
@@ -73,9 +69,7 @@ def test_a_broker_ends_with_the_process_that_started_it(
 def test_a_killed_supervisor_takes_the_server_with_it(new_registry: Registry) -> None:
     new_registry.start()
     pid = new_registry.pid
-    supervisor = int(
-        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
-    )
+    supervisor = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     assert supervisor != os.getpid()
     os.kill(supervisor, signal.SIGKILL)
     assert _becomes(lambda: not _alive(pid))
@@ -101,9 +95,7 @@ def test_starting_twice_is_refused(registry: Registry) -> None:
 def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path) -> None:
     server = Kafka(tmp_path / "kafka", STACK_DIRECTORY)
     (tmp_path / "kafka" / "log").mkdir(parents=True)
-    (tmp_path / "kafka" / "log" / "meta.properties").write_text(
-        "version=1\nnode.id=7\ncluster.id=x\n"
-    )
+    (tmp_path / "kafka" / "log" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
     with pytest.raises(StackError, match=r"kafka ended with status (?s:.)*node.id"):
         server.start()
     assert not server.running

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
+from gpuledger.bus import BusSettings
 from gpuledger.localstack import Kafka, Registry
 
 STACK_DIRECTORY = Path(__file__).parents[2] / "build" / "stack"
@@ -52,6 +56,22 @@ def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
     def name(stem: str = "name") -> str:
         return f"{stem}-{test}-{uuid.uuid4().hex[:8]}"
 
+    return name
+
+
+@pytest.fixture
+def bus(kafka: Kafka, registry: Registry) -> BusSettings:
+    """Settings that reach the run's broker and registry, whatever the environment says."""
+    return BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
+
+
+def create_topic(kafka: Kafka, name: str, partitions: int = 1, **config: str) -> str:
+    """Create a topic and await it; `retention_ms="-1"` is the setting retention.ms. Returns the name."""
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
+    while name not in admin.list_topics(timeout=10).topics:  # the controller answers before the broker knows
+        time.sleep(0.02)
     return name
 
 

@@ -47,7 +47,8 @@ class Registry(Server):
             "quarkus.http.host": LOOPBACK,
             "quarkus.http.port": str(self.port),
             "quarkus.log.level": "WARN",
-            "apicurio.datasource.url": f"jdbc:h2:file:{self.data_dir.resolve() / 'registry'}",
+            # WRITE_DELAY: H2 would keep a commit in memory for half a second, and kill -9 lose it
+            "apicurio.datasource.url": f"jdbc:h2:file:{self.data_dir.resolve() / 'registry'};WRITE_DELAY=0",
         }
         defines = [f"-D{name}={value}" for name, value in options.items()]
         return [

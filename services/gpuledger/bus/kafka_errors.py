@@ -1,0 +1,50 @@
+"""librdkafka's errors turned into ours: the one place that knows their codes."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from gpuledger.contract.errors import (
+    BadRecord,
+    ConfigError,
+    Fenced,
+    GpuledgerError,
+    KafkaUnavailable,
+    ProducerBroken,
+)
+
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.FENCED_INSTANCE_ID})
+_TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+_NOT_ALLOWED = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+_NO_TOPIC = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+)
+
+
+def typed(error: KafkaError | KafkaException, doing: str) -> GpuledgerError:
+    """The error of our tree; `doing` says what was being done, with topic and partition where known.
+
+    Fenced, BadRecord (over_limit), ConfigError (not allowed in, no such topic), ProducerBroken for what ended
+    the client, else KafkaUnavailable.
+    """
+    cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
+    code = cause.code()
+    said = f"{doing}: {cause.str()} ({cause.name()})"
+    if code in _FENCED:
+        return Fenced(said)
+    if code in _TOO_LARGE:
+        return BadRecord("over_limit", said)
+    if code in _NOT_ALLOWED:
+        return ConfigError(f"{said}; check the SASL user and its ACLs")
+    if code in _NO_TOPIC:
+        return ConfigError(f"{said}; `gpuledger topics apply` creates the topics")
+    return ProducerBroken(said) if cause.fatal() else KafkaUnavailable(said)

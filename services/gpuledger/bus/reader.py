@@ -1,0 +1,182 @@
+"""Reading a partition by its offsets, without a group: nothing is committed, nothing is rebalanced."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self, cast
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from gpuledger.bus.kafka_errors import typed
+from gpuledger.bus.records import Incoming
+from gpuledger.bus.settings import BusSettings, ClientConfig
+from gpuledger.bus.topics import MAX_BATCH_BYTES
+from gpuledger.contract.errors import ConfigError, KafkaUnavailable
+
+REQUEST_TIMEOUT_S = 30.0
+STALL_TIMEOUT_S = 60.0  # nothing at all for so long, while records are known to lie there: the broker is away
+POLL_S = 0.5
+BATCH_RECORDS = 1_000
+NS_PER_MS = 1_000_000
+_LOGGER = logging.getLogger("gpuledger.bus.kafka")
+_UNJOINED = "gpuledger-unjoined"  # a group id is asked for even by those who only assign
+
+
+def consumer_options(settings: BusSettings, client_id: str, group: str) -> ClientConfig:
+    """Options of every consumer: read committed, commit nothing by itself, an error at a lost offset."""
+    return settings.client_config().with_options(
+        {
+            "client.id": client_id,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            # a record that retention took before it was read is an error to be seen, not a jump
+            "auto.offset.reset": "error",
+            "allow.auto.create.topics": False,
+            "fetch.message.max.bytes": MAX_BATCH_BYTES,
+            # a large record must not wait for a fetch of other partitions to be used up
+            "fetch.wait.max.ms": 100,
+        }
+    )
+
+
+def incoming(message: Message) -> Incoming:
+    """A message of librdkafka as our record."""
+    kind, timestamp = message.timestamp()
+    return Incoming(
+        str(message.topic()),
+        int(message.partition() or 0),
+        int(message.offset() or 0),
+        -1 if kind == confluent_kafka.TIMESTAMP_NOT_AVAILABLE else timestamp,
+        message.key(),
+        message.value(),
+        tuple(cast("list[tuple[str, bytes | None]]", message.headers() or [])),
+    )
+
+
+class PartitionReader:
+    """Reads committed records of named partitions. Owned by one thread; close it, or use it in a `with`.
+
+    Each method raises KafkaUnavailable when no broker answers, ConfigError for a topic that does not exist.
+    """
+
+    def __init__(self, settings: BusSettings, client_id: str) -> None:
+        options = consumer_options(settings, client_id, _UNJOINED).with_options(
+            {"enable.partition.eof": True}
+        )
+        self._consumer = confluent_kafka.Consumer(options, logger=_LOGGER)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        try:
+            found = self._consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        except KafkaException as error:
+            raise typed(error, f"describing {topic}") from error
+        if found.error is not None:
+            raise typed(found.error, f"describing {topic}")
+        return len(found.partitions)
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """The first offset that is still there, and the offset behind the last committed record.
+
+        A transaction that was committed just now by another may be missing for some milliseconds.
+        """
+        try:
+            low, high = self._consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT_S
+            )
+        except KafkaException as error:
+            raise typed(error, f"asking for the bounds of {topic}/{partition}") from error
+        return low, high
+
+    def offset_at(self, topic: str, partition: int, unix_ns: int) -> int:
+        """The first offset appended at or after that instant (ns since the Unix epoch); the end if none."""
+        # rounded down: kafka#4473 reads finer timestamps as ms, and starting early is harmless
+        asked = TopicPartition(topic, partition, unix_ns // NS_PER_MS)
+        try:
+            (found,) = self._consumer.offsets_for_times([asked], timeout=REQUEST_TIMEOUT_S)
+        except KafkaException as error:
+            raise typed(error, f"searching {topic}/{partition} by time") from error
+        if found.error is not None:
+            raise typed(found.error, f"searching {topic}/{partition} by time")
+        return found.offset if found.offset >= 0 else self.bounds(topic, partition)[1]
+
+    def read_to_end(self, topic: str, partition: int, first: int | None = None) -> Iterator[Incoming]:
+        """Every record from `first` (the first one there) to the end as it is at the call."""
+        low, end = self.bounds(topic, partition)
+        return self._read(topic, partition, low if first is None else max(first, low), end)
+
+    def read_range(self, topic: str, partition: int, first: int, last: int) -> Iterator[Incoming]:
+        """Every record with an offset in [first, last] that is still there and committed."""
+        low, end = self.bounds(topic, partition)
+        return self._read(topic, partition, max(first, low), min(last + 1, end))
+
+    def _read(self, topic: str, partition: int, first: int, end: int) -> Iterator[Incoming]:
+        if first >= end:
+            return
+        place = f"{topic}/{partition}"
+        try:
+            self._consumer.assign([TopicPartition(topic, partition, first)])
+            heard_at = time.monotonic()
+            while True:
+                messages = self._consumer.consume(BATCH_RECORDS, timeout=POLL_S)
+                if messages:
+                    heard_at = time.monotonic()
+                elif time.monotonic() - heard_at > STALL_TIMEOUT_S:
+                    raise KafkaUnavailable(
+                        f"reading {place} before {end}: nothing for {STALL_TIMEOUT_S:.0f} s"
+                    )
+                for message in messages:
+                    error = message.error()
+                    if error is None:
+                        record = incoming(message)
+                        if record.offset >= end:
+                            return
+                        yield record
+                        if record.offset + 1 >= end:
+                            return
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        # markers of transactions and compacted records have offsets and are never seen
+                        if int(message.offset() or 0) >= end:
+                            return
+                    elif error.fatal() or not error.retriable():
+                        raise typed(error, f"reading {place}")
+        except KafkaException as error:
+            raise typed(error, f"reading {place}") from error
+        finally:
+            self._consumer.unassign()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def committed_offsets(
+    settings: BusSettings, client_id: str, group: str, topic: str, partitions: Sequence[int]
+) -> Mapping[int, int | None]:
+    """Offset that a group will read next, for each partition; None where it never committed."""
+    consumer = confluent_kafka.Consumer(consumer_options(settings, client_id, group), logger=_LOGGER)
+    try:
+        asked = [TopicPartition(topic, partition) for partition in partitions]
+        answers = consumer.committed(asked, timeout=REQUEST_TIMEOUT_S)
+    except KafkaException as error:
+        raise typed(error, f"asking for the offsets of {group} on {topic}") from error
+    finally:
+        consumer.close()
+    for answer in answers:
+        if answer.error is not None:
+            raise ConfigError(f"offsets of {group} on {topic}/{answer.partition}: {answer.error.str()}")
+    return {answer.partition: answer.offset if answer.offset >= 0 else None for answer in answers}
