@@ -1,0 +1,111 @@
+"""``gpuledger agent run``: the node's agent in the foreground."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import structlog
+import typer
+from prometheus_client import start_http_server
+
+from gpuledger.agent import metrics
+from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources, running
+from gpuledger.agent.settings import DEFAULT_SPOOL_BYTES, AgentSettings, read_layout
+from gpuledger.bus import BusSettings
+from gpuledger.contract.clock import NS_PER_S, SystemClock
+from gpuledger.contract.errors import BadRecord, ConfigError
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.windows import DEFAULT_WINDOW_NS, WindowGrid
+
+app = typer.Typer(help="The node's agent: it watches the GPUs and sends what it saw to Kafka.")
+LOOPBACK = "127.0.0.1"
+
+
+@app.callback()
+def _group() -> None:
+    """Keep `run` a command of its own, so that others can stand beside it."""
+
+
+@app.command()
+def run(
+    cluster: Annotated[str, typer.Option(help="Name of the cluster.", envvar="GPULEDGER_CLUSTER")],
+    node: Annotated[str, typer.Option(help="Name of this node in it.", envvar="GPULEDGER_NODE")],
+    state: Annotated[
+        Path, typer.Option(help="Directory for the spool, the lock and the node's launch.")
+    ] = Path("/var/lib/gpuledger"),
+    bootstrap: Annotated[str | None, typer.Option(help="Kafka, host:port,...")] = None,
+    registry: Annotated[str | None, typer.Option(help="Schema registry, URL.")] = None,
+    source: Annotated[SourceKind, typer.Option(help="Where CUDA calls come from.")] = SourceKind.EBPF,
+    samplers: Annotated[SamplerKind, typer.Option(help="Where measurements come from.")] = SamplerKind.NVML,
+    holders: Annotated[Path | None, typer.Option(help="File that says who holds which device.")] = None,
+    window_s: Annotated[
+        int, typer.Option(help="Window length of the cluster in s, a divisor of 60.")
+    ] = DEFAULT_WINDOW_NS // NS_PER_S,
+    layout: Annotated[Path | None, typer.Option(help="File that says what this node is.")] = None,
+    instance_id: Annotated[str | None, typer.Option(help="Cloud instance id.")] = None,
+    instance_type: Annotated[str | None, typer.Option(help="Instance type.")] = None,
+    capacity_type: Annotated[str | None, typer.Option(help="on_demand, spot, reserved or owned.")] = None,
+    region: Annotated[str | None, typer.Option(help="Region.")] = None,
+    zone: Annotated[str | None, typer.Option(help="Zone.")] = None,
+    node_pool: Annotated[str | None, typer.Option(help="Node pool.")] = None,
+    launched_ns: Annotated[
+        int | None, typer.Option(help="First paid instant, ns since 1970; else the agent's first start.")
+    ] = None,
+    spool_bytes: Annotated[int, typer.Option(help="Bound of the spool on disk.")] = DEFAULT_SPOOL_BYTES,
+    preattach: Annotated[
+        list[Path] | None, typer.Option(help="libcuda file to probe before any process uses it.")
+    ] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Serve /metrics there.")] = None,
+    metrics_address: Annotated[str, typer.Option(help="Address of /metrics.")] = LOOPBACK,
+    seed: Annotated[int, typer.Option(help="Of the simulated node.")] = 1,
+    ends_node: Annotated[
+        bool, typer.Option("--ends-node", help="The node ends when the agent is stopped: say so.")
+    ] = False,
+) -> None:
+    """Watch this node until SIGTERM or SIGINT; what Kafka has not got then waits in the spool."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file=typer.get_text_stream("stderr")),
+    )
+    try:
+        key = NodeKey(cluster, node).checked()
+        grid = WindowGrid(window_s * NS_PER_S)
+    except (BadRecord, ValueError) as error:
+        raise ConfigError(str(error), "options") from error
+    overrides = {
+        "instance_id": instance_id,
+        "instance_type": instance_type,
+        "capacity_type": capacity_type,
+        "region": region,
+        "zone": zone,
+        "node_pool": node_pool,
+    }
+    settings = AgentSettings(
+        node=key,
+        state_directory=state,
+        grid=grid,
+        layout=read_layout(layout, overrides),
+        launched_ns=launched_ns,
+        spool_bytes=spool_bytes,
+    )
+    given = {"kafka_bootstrap": bootstrap, "registry_url": registry}
+    bus = BusSettings.load(**{name: value for name, value in given.items() if value is not None})
+    sources = Sources(source, samplers, holders, tuple(preattach or ()), seed)
+    if metrics_port is not None:
+        start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
+    with running(settings, sources, bus, SystemClock()) as (agent, _):
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            agent.stop()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        agent.run(ends_node)

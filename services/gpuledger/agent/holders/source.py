@@ -1,0 +1,120 @@
+"""The holders of a node at one instant, and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from gpuledger.agent.devices import DeviceRef
+from gpuledger.contract.records import Device, Holder, Pod
+
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+"""Only these phases end a holding; kubelets listed completed pods for years (kubernetes#119423)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """A device that a pod's container holds: slots of it, or a stated share."""
+
+    consumer: str
+    device: DeviceRef
+    container: str = ""
+    resource_name: str = ""
+    slots: int = 1
+    share_numerator: int = 0
+    share_denominator: int = 0
+    mps_percentage: float | None = None
+    memory_limit_bytes: int | None = None
+    consumer_kind: str = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSharing:
+    """How a device is shared: ``sharing`` as in the record Device, and into how many slots."""
+
+    device: DeviceRef
+    sharing: str
+    replicas: int
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Pods on the node, what they hold, and how the devices are shared."""
+
+    pods: tuple[Pod, ...] = ()
+    held: tuple[HeldDevice, ...] = ()
+    sharing: tuple[DeviceSharing, ...] = ()
+    container_names: dict[str, str] = field(default_factory=dict)
+    """Name of each container by its id."""
+
+    def devices(self, devices: list[Device]) -> list[Device]:
+        """The devices with their sharing as these holders state it."""
+        shared = {
+            position: entry
+            for entry in self.sharing
+            if (position := find_device(devices, entry.device)) is not None
+        }
+        return [
+            _with_sharing(device, shared[position]) if position in shared else device
+            for position, device in enumerate(devices)
+        ]
+
+    def records(self, devices: list[Device]) -> list[Holder]:
+        """One record for each (consumer, container, device, resource) that holds, slots summed.
+
+        Pods in a finished phase hold nothing, whatever else is listed for them.
+        """
+        finished = {pod.uid for pod in self.pods if pod.phase in FINISHED_PHASES}
+        found: dict[tuple[str, str, int, str], Holder] = {}
+        for held in self.held:
+            position = find_device(devices, held.device)
+            if position is None or held.consumer in finished:
+                continue
+            key = (held.consumer, held.container, position, held.resource_name)
+            if key in found:
+                found[key].slots += held.slots
+                continue
+            found[key] = Holder(
+                consumer=held.consumer,
+                device=position,
+                consumer_kind=held.consumer_kind,
+                container=held.container,
+                resource_name=held.resource_name,
+                slots=held.slots,
+                share_numerator=held.share_numerator,
+                share_denominator=held.share_denominator,
+                mps_percentage=held.mps_percentage,
+                memory_limit_bytes=held.memory_limit_bytes,
+            )
+        return [found[key] for key in sorted(found)]
+
+
+class HolderSource(Protocol):
+    """Where holders come from. Called from the agent's loop: it must not block for long."""
+
+    def read(self) -> Holders | None:
+        """The holders now; None while nobody can say. A source that fails keeps its last good answer."""
+
+    @property
+    def problem(self) -> str:
+        """Why the last read was not good, for logs and metrics; empty when it was."""
+
+
+def find_device(devices: list[Device], ref: DeviceRef) -> int | None:
+    """Position of the device that ``ref`` means; None where the node has none such."""
+    for position, device in enumerate(devices):
+        if ref.gpu_instance is not None:
+            parent = ref.uuid is not None and device.parent_uuid == ref.uuid
+            by_index = ref.uuid is None and device.parent_uuid and device.index == ref.index
+            if (parent or by_index) and device.gpu_instance == ref.gpu_instance:
+                return position
+        elif ref.uuid is not None:
+            if device.uuid == ref.uuid:
+                return position
+        elif ref.index is not None and device.index == ref.index and not device.parent_uuid:
+            return position
+    return None
+
+
+def _with_sharing(device: Device, entry: DeviceSharing) -> Device:
+    return replace(device, sharing=entry.sharing, replicas=entry.replicas)

@@ -1,0 +1,36 @@
+"""Every metric of the agent, with its unit in the name."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+REGISTRY = CollectorRegistry()
+
+
+def _counter(name: str, text: str, *labels: str) -> Counter:
+    return Counter(f"gpuledger_agent_{name}", text, labels, registry=REGISTRY)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Gauge:
+    return Gauge(f"gpuledger_agent_{name}", text, labels, registry=REGISTRY)
+
+
+EVENTS = _counter("events", "CUDA calls taken from the kernel")
+LATE_EVENTS = _counter("late_events", "Calls that came after their window had gone out; restated as such")
+LOST_EVENTS = _gauge("lost_events", "Calls lost since the epoch began, by where", "where")
+SAMPLES = _counter("samples", "Measurements of the silicon")
+GAPS = _counter("sample_gaps", "Measurements that could not be had, by reason", "reason")
+WINDOWS = _counter("windows", "Windows cut, the last part out")
+WINDOW_DELAY = _gauge("window_delay_seconds", "From the last window's end to its last part in the queue")
+EPOCHS = _counter("epochs", "Epochs begun")
+CLOCK_ERROR = _gauge("clock_error_seconds", "Wall clock minus agent time")
+PROCESSES = _gauge("processes", "Living processes known to use a GPU")
+LIBRARIES = _gauge("probed_libraries", "Library files that probes are attached to")
+HOLDERS_OK = _gauge("holders_ok", "1 while the last read of the holders was good")
+RECORDS_QUEUED = _counter("records_queued", "Records put into the queue", "record")
+RECORDS_DELIVERED = _counter("records_delivered", "Records that Kafka has", "record")
+RECORDS_REFUSED = _counter("records_refused", "Records that neither disk, memory nor broker took")
+PUBLISH_ERRORS = _counter("publish_errors", "Times that the broker or the registry was away or refused")
+QUEUE_RECORDS = _gauge("queue_records", "Records in memory that Kafka has not confirmed")
+SPOOL_BYTES = _gauge("spool_bytes", "Bytes of the spool on disk")
+LOOP_SECONDS = _counter("loop_seconds", "Time that the agent's loop was at work")

@@ -1,0 +1,79 @@
+"""What each process has outstanding on each device: from its first launch after idle to the next call whose
+return says that all is done."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuledger.agent.events import Events
+from gpuledger.contract.columns import Longs
+from gpuledger.contract.operations import LAUNCHES, SYNCHRONIZING
+
+STICKY_ERRORS_FROM = 700  # CUresult from ILLEGAL_ADDRESS on: the context is dead, nothing is outstanding
+_LAUNCHES = np.array(sorted(LAUNCHES))
+_SYNCHRONIZING = np.array(sorted(SYNCHRONIZING))
+_FAR_NS = np.iinfo(np.int64).max
+
+
+class Pending(NamedTuple):
+    """Work outstanding: since the begin of its first launch (agent time), and how many launches."""
+
+    since_ns: int
+    launches: int
+
+
+class Outstanding:
+    """The state after all events given so far; give them in order of time."""
+
+    def __init__(self) -> None:
+        self._pending: dict[tuple[int, int], Pending] = {}
+
+    def items(self) -> list[tuple[tuple[int, int], Pending]]:
+        """((process, device), what is outstanding), in order."""
+        return sorted(self._pending.items())
+
+    def apply(self, events: Events) -> None:
+        """Advance by a chunk of events that is ordered by time; failed launches are none."""
+        done = (events["result"] == 0) | (events["result"] >= STICKY_ERRORS_FROM)
+        launch = np.isin(events["operation"], _LAUNCHES) & (events["result"] == 0)
+        synchronize = np.isin(events["operation"], _SYNCHRONIZING) & done
+        chosen = np.flatnonzero(launch | synchronize)
+        if not len(chosen):
+            return
+        rows = events[chosen]
+        launched = launch[chosen]
+        # position of the last synchronising return of each (process, device)
+        keys, group = _groups(rows)
+        position = np.arange(len(rows))
+        last = np.full(len(keys), -1, np.int64)
+        np.maximum.at(last, group[~launched], position[~launched])
+        open_ = launched & (position > last[group])
+        count = np.bincount(group[open_], minlength=len(keys))
+        since = np.full(len(keys), _FAR_NS, np.int64)
+        np.minimum.at(since, group[open_], (rows["time_ns"] - rows["duration_ns"])[open_])
+        for slot, key in enumerate(keys):
+            before = None if last[slot] >= 0 else self._pending.get(key)
+            launches = int(count[slot]) + (before.launches if before else 0)
+            if launches:
+                start = before.since_ns if before else int(since[slot])
+                self._pending[key] = Pending(start, launches)
+            else:
+                self._pending.pop(key, None)
+
+    def end(self, process: int) -> None:
+        """A process that ended has nothing outstanding."""
+        for key in [key for key in self._pending if key[0] == process]:
+            del self._pending[key]
+
+    def shift(self, ns: int) -> None:
+        """Go over to another epoch's time."""
+        self._pending = {key: Pending(p.since_ns + ns, p.launches) for key, p in self._pending.items()}
+
+
+def _groups(rows: Events) -> tuple[list[tuple[int, int]], Longs]:
+    """Distinct (process, device) and the group of each row."""
+    packed = rows["process"] * (1 << 16) + (rows["device"] + 1)
+    unique, inverse = np.unique(packed, return_inverse=True)
+    return [(int(key) >> 16, (int(key) & 0xFFFF) - 1) for key in unique], inverse

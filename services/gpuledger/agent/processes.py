@@ -1,0 +1,260 @@
+"""The processes that use the node's GPUs, and the consumer that the kernel says each belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from gpuledger.agent.events import AGENT_EVENT, UNKNOWN_DEVICE, Events
+from gpuledger.agent.holders.source import Holders
+from gpuledger.agent.identity import container_from_cgroup, pod_from_cgroup
+from gpuledger.agent.ordinals import visible_devices
+from gpuledger.agent.probes.events import RawEvents
+from gpuledger.contract.columns import Longs
+from gpuledger.contract.records import Device, Process
+
+MAX_ORDINAL = 63  # no node has more devices, MIG instances of one process included
+FORGET_AFTER_NS = 120_000_000_000  # events of an ended process may lie in two windows of a minute at most
+_PID_MIX, _START_MIX, _CGROUP_MIX = (
+    np.uint64(0x9E3779B97F4A7C15),  # odd 64-bit constants: the three numbers of a process spread over 64 bits
+    np.uint64(0xC2B2AE3D27D4EB4F),
+    np.uint64(0x165667B19E3779F9),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """What the kernel and /proc say of a living process. ``start_ns`` is the boot clock, cut to a tick."""
+
+    start_ns: int
+    cgroup_id: int
+    name: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    minors: frozenset[int] = frozenset()
+
+
+class ProcessReader(Protocol):
+    """Where facts about processes come from. Used by the agent's loop alone."""
+
+    tick_ns: int
+    """Grain of start times: two starts within one tick are the same."""
+
+    def look(self, pid: int) -> ProcessFacts | None:
+        """The process of that pid now; None where it is gone."""
+
+    def cgroup_path(self, cgroup_id: int) -> str | None:
+        """Path of a cgroup below the mount; None where it is gone and was never seen."""
+
+    def watch(self, pid: int) -> None:
+        """Tell of this process's end in `ended`."""
+
+    def ended(self) -> list[int]:
+        """Pids that were watched and have ended since the last call."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+@dataclass(slots=True)
+class Known:
+    """A process in the table; start and end in ns of the boot clock."""
+
+    index: int
+    pid: int
+    start_ns: int
+    cgroup_id: int
+    name: str
+    kind: str
+    consumer: str
+    container_id: str
+    visible: list[int]
+    ended_ns: int | None = None
+    traced: bool = False
+    """Whether an event of it was seen."""
+    witnessed: bool = True
+
+
+class ProcessTable:
+    """Processes by (pid, start, cgroup); an index stays the same process's until it is long gone."""
+
+    def __init__(self, reader: ProcessReader, devices: Sequence[Device], boot: str) -> None:
+        self._reader = reader
+        self._devices = devices
+        self._boot = boot
+        self._next = 0
+        self._known: dict[int, Known] = {}
+        self._by_key: dict[tuple[int, int, int], int] = {}
+        self._living: dict[int, list[int]] = {}  # pid -> indexes; several when it changed its cgroup
+
+    def __getitem__(self, index: int) -> Known:
+        return self._known[index]
+
+    def living(self, boot_ns: int) -> list[Known]:
+        """Those that lived at ``boot_ns``, by index."""
+        return [
+            known
+            for known in self._known.values()
+            if known.start_ns <= boot_ns and (known.ended_ns is None or known.ended_ns > boot_ns)
+        ]
+
+    def ended_between(self, start_ns: int, end_ns: int) -> list[int]:
+        """Indexes of those that ended in [start, end) of the boot clock."""
+        return [
+            known.index
+            for known in self._known.values()
+            if known.ended_ns is not None and start_ns <= known.ended_ns < end_ns
+        ]
+
+    def resolve(self, raw: RawEvents, offset_ns: int) -> Events:
+        """The kernel's events in agent time, each with its process and device; in the order given."""
+        events = np.zeros(len(raw), AGENT_EVENT)
+        if not len(raw):
+            return events
+        events["time_ns"] = raw["time_ns"].astype(np.int64) + offset_ns
+        for name in ("duration_ns", "bytes", "launched_threads", "function"):
+            events[name] = (
+                raw[name].view(np.int64) if raw[name].flags.c_contiguous else raw[name].astype("i8")
+            )
+        for name in ("tid", "result", "operation"):
+            events[name] = raw[name]
+        key = (
+            raw["pid"].astype(np.uint64) * _PID_MIX
+            + raw["start_ns"].astype(np.uint64) * _START_MIX
+            + raw["cgroup_id"].astype(np.uint64) * _CGROUP_MIX
+        )
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        found = [self._of_event(raw[position]) for position in first]
+        events["process"] = np.array([known.index for known in found], np.int64)[inverse]
+        events["device"] = _device_table(found)[inverse, _columns(raw["ordinal"])]
+        return events
+
+    def of_pid(self, pid: int) -> int | None:
+        """The living process with that pid, as the driver names it; None where it is gone."""
+        for index in self._living.get(pid, ()):
+            return index
+        facts = self._reader.look(pid)
+        if facts is None:
+            return None
+        return self._add(pid, facts.start_ns, facts.cgroup_id, facts).index
+
+    def device_of(self, index: int, ordinal: int) -> int:
+        """Position of the device that the process counts as ``ordinal``; -1 where not known."""
+        return int(_device_table([self._known[index]])[0, _columns(np.array([ordinal]))[0]])
+
+    def find(self, pid: int, start_ns: int) -> int | None:
+        """The living process with that pid and start (0: any), where it is in the table."""
+        for index in self._living.get(pid, ()):
+            if not start_ns or self._tick(start_ns) == self._tick(self._known[index].start_ns):
+                return index
+        return None
+
+    def note_ends(self, now_boot_ns: int) -> list[int]:
+        """Mark the processes that ended since the last call; forget those that ended long ago."""
+        ended = [i for pid in self._reader.ended() for i in self._living.pop(pid, ())]
+        for index in ended:
+            self._known[index].ended_ns = now_boot_ns
+        if ended:
+            self._forget(now_boot_ns - FORGET_AFTER_NS)
+        return ended
+
+    def describe(self, index: int, holders: Holders | None, offset_ns: int) -> Process:
+        """The record of a process; times in agent time of the epoch with that offset."""
+        known = self._known[index]
+        named = holders is not None and any(pod.uid == known.consumer for pod in holders.pods)
+        return Process(
+            pid=known.pid,
+            started_ns=self._tick(known.start_ns) * self._reader.tick_ns + offset_ns if known.start_ns else 0,
+            ended_ns=None if known.ended_ns is None else known.ended_ns + offset_ns,
+            cgroup_id=known.cgroup_id,
+            consumer_kind=known.kind,
+            consumer=known.consumer,
+            container_id=known.container_id,
+            container=holders.container_names.get(known.container_id, "") if holders else "",
+            name=known.name,
+            pending=known.kind == "pod" and not named,
+            witnessed=known.witnessed,
+        )
+
+    def _of_event(self, row: np.void) -> Known:
+        pid, start_ns, cgroup_id = int(row["pid"]), int(row["start_ns"]), int(row["cgroup_id"])
+        index = self._by_key.get((pid, self._tick(start_ns), cgroup_id))
+        if index is not None and (start_ns or self._known[index].ended_ns is None):
+            known = self._known[index]
+        else:
+            facts = self._reader.look(pid)
+            if facts is not None and start_ns and self._tick(facts.start_ns) != self._tick(start_ns):
+                facts = None  # the pid is another process's by now
+            known = self._add(pid, start_ns or (facts.start_ns if facts else 0), cgroup_id, facts)
+            self._by_key[pid, self._tick(start_ns), cgroup_id] = known.index
+        known.traced = known.witnessed = True
+        return known
+
+    def _add(self, pid: int, start_ns: int, cgroup_id: int, facts: ProcessFacts | None) -> Known:
+        key = (pid, self._tick(start_ns), cgroup_id)
+        if key in self._by_key and self._known[self._by_key[key]].ended_ns is None:
+            return self._known[self._by_key[key]]
+        kind, consumer, container = self._consumer(pid, start_ns, cgroup_id)
+        environment = facts.environment if facts else {}
+        minors = facts.minors if facts else frozenset()
+        known = Known(
+            index=self._next,
+            pid=pid,
+            start_ns=start_ns,
+            cgroup_id=cgroup_id,
+            name=facts.name if facts else "",
+            kind=kind,
+            consumer=consumer,
+            container_id=container,
+            visible=visible_devices(self._devices, environment, kind != "host_process", minors),
+            witnessed=False,
+        )
+        self._next += 1
+        self._known[known.index] = known
+        self._by_key[key] = known.index
+        self._living.setdefault(pid, []).append(known.index)
+        self._reader.watch(pid)
+        return known
+
+    def _consumer(self, pid: int, start_ns: int, cgroup_id: int) -> tuple[str, str, str]:
+        path = self._reader.cgroup_path(cgroup_id)
+        if path is not None:
+            pod = pod_from_cgroup(path)
+            if pod is not None:
+                return "pod", pod.pod_uid, pod.container_id
+            container = container_from_cgroup(path)
+            if container is not None:
+                return "container", container, container
+        return "host_process", f"{pid}-{self._tick(start_ns)}-{self._boot[:8]}", ""
+
+    def _forget(self, before_ns: int) -> None:
+        old = [k for k in self._known.values() if k.ended_ns is not None and k.ended_ns < before_ns]
+        for known in old:
+            del self._known[known.index]
+        gone = {known.index for known in old}
+        self._by_key = {key: index for key, index in self._by_key.items() if index not in gone}
+
+    def _tick(self, start_ns: int) -> int:
+        return start_ns // self._reader.tick_ns
+
+
+def _columns(ordinals: Iterable[int]) -> Longs:
+    """Column of each ordinal in `_device_table`."""
+    numbers = np.asarray(ordinals, np.int64)
+    return np.where((numbers < 0) | (numbers > MAX_ORDINAL), 0, numbers + 1)
+
+
+def _device_table(processes: Sequence[Known]) -> Longs:
+    """For each process (row): the device of an unknown ordinal, then of ordinals 0, 1, ...; -1 unknown.
+
+    A process that sees one device only can mean no other.
+    """
+    table = np.full((len(processes), MAX_ORDINAL + 2), UNKNOWN_DEVICE, np.int64)
+    for row, known in enumerate(processes):
+        visible = known.visible[: MAX_ORDINAL + 1]
+        table[row, 1 : 1 + len(visible)] = visible
+        if len(visible) == 1:
+            table[row, 0] = visible[0]
+    return table

@@ -1,0 +1,125 @@
+"""From settings to a running agent: which source, which sampler, which holders; opened here, closed here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from gpuledger.agent.epoch import AgentTime, boot_id
+from gpuledger.agent.holders.file import FileHolders
+from gpuledger.agent.holders.source import Holders, HolderSource
+from gpuledger.agent.nvml import NvmlSession
+from gpuledger.agent.probes.source import BccSource, EventSource
+from gpuledger.agent.proc_reader import ProcReader
+from gpuledger.agent.processes import ProcessReader
+from gpuledger.agent.publisher import Publisher
+from gpuledger.agent.samplers.nvml import NvmlSampler
+from gpuledger.agent.sampling import SamplerThread
+from gpuledger.agent.service import Agent
+from gpuledger.agent.settings import AgentSettings
+from gpuledger.agent.simulated import (
+    SimulatedHolders,
+    SimulatedNode,
+    SimulatedProcesses,
+    SimulatedSampler,
+    SimulatedSource,
+)
+from gpuledger.agent.spool import Journal, NodeLock, NodeQueue
+from gpuledger.bus import BusSettings
+from gpuledger.contract.clock import Clock
+
+SPOOL_DIRECTORY = "spool"
+
+
+class SourceKind(StrEnum):
+    """Where CUDA calls come from."""
+
+    EBPF = "ebpf"
+    SIMULATED = "simulated"
+    NONE = "none"
+
+
+class SamplerKind(StrEnum):
+    """Where measurements come from; a simulated source has its own."""
+
+    NVML = "nvml"
+    NONE = "none"
+
+
+class NoHolders:
+    """A `HolderSource` for a node whose holders nobody can name."""
+
+    problem = ""
+
+    def read(self) -> Holders | None:
+        """See HolderSource.read."""
+        return None
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What an agent is made of. ``seed`` is the simulated node's."""
+
+    kind: SourceKind = SourceKind.EBPF
+    samplers: SamplerKind = SamplerKind.NVML
+    holders_file: Path | None = None
+    preattach: tuple[Path, ...] = ()
+    seed: int = 1
+
+
+@contextlib.contextmanager
+def running(
+    settings: AgentSettings, sources: Sources, bus: BusSettings, clock: Clock
+) -> Iterator[tuple[Agent, Publisher]]:
+    """An agent ready for `run`, with its publisher sending; all is let go of at the end.
+
+    What Kafka has not got within ``settings.flush_s`` of the end waits in the spool for the next life.
+    Raises Refused where another agent of the node runs, Unsupported where a source is not possible.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(NodeLock(settings.state_directory))
+        queue = NodeQueue(Journal(settings.state_directory / SPOOL_DIRECTORY, settings.spool_bytes))
+        stack.callback(queue.close)
+        time = AgentTime.begin(clock, boot_id())
+        agent = _agent(stack, settings, sources, clock, time, queue)
+        publisher = Publisher(bus, queue, f"gpuledger-agent-{settings.node.node}")
+        publisher.start()
+        stack.callback(publisher.stop)
+        yield agent, publisher
+        publisher.drain(settings.flush_s, clock.sleep)
+
+
+def _agent(
+    stack: contextlib.ExitStack,
+    settings: AgentSettings,
+    sources: Sources,
+    clock: Clock,
+    time: AgentTime,
+    queue: NodeQueue,
+) -> Agent:
+    holders: HolderSource = FileHolders(sources.holders_file) if sources.holders_file else NoHolders()
+    if sources.kind is SourceKind.SIMULATED:
+        node = SimulatedNode(sources.seed)
+        if sources.holders_file is None:
+            holders = SimulatedHolders(node)
+        settings = replace(settings, layout=replace(settings.layout, devices=node.devices))
+        sampler = SamplerThread(SimulatedSampler(node, clock, time), clock, time)
+        source: EventSource | None = SimulatedSource(node, clock)
+        return Agent(settings, clock, time, queue, source, SimulatedProcesses(node), sampler, holders)
+    reader: ProcessReader = ProcReader()
+    session = NvmlSession() if sources.samplers is SamplerKind.NVML else None
+    if session is not None:
+        stack.callback(session.close)
+        settings = replace(settings, layout=replace(settings.layout, devices=session.devices))
+    source = None
+    if sources.kind is SourceKind.EBPF:
+        source = BccSource()
+        stack.callback(source.close)
+        source.start()
+        for path in sources.preattach:
+            source.preattach(path)
+    thread = SamplerThread(NvmlSampler(session, clock, time), clock, time) if session else None
+    return Agent(settings, clock, time, queue, source, reader, thread, holders)

@@ -1,0 +1,239 @@
+"""The agent: one loop that drains, cuts and queues, ten times a second."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+import structlog
+
+from gpuledger import __version__
+from gpuledger.agent import metrics
+from gpuledger.agent.epoch import AgentTime
+from gpuledger.agent.holders.source import HolderSource
+from gpuledger.agent.lifetime import launched_ns, lifetime, lifetime_key
+from gpuledger.agent.probes.events import Losses
+from gpuledger.agent.probes.source import EventSource
+from gpuledger.agent.processes import ProcessReader, ProcessTable
+from gpuledger.agent.samplers.samples import Round
+from gpuledger.agent.sampling import SamplerThread
+from gpuledger.agent.settings import AgentSettings
+from gpuledger.agent.spool import Entry, NodeQueue
+from gpuledger.agent.state import NodeState, View
+from gpuledger.agent.windows import CutterRules, Lost, Part, WindowCutter
+from gpuledger.contract.clock import NS_PER_S, Clock
+from gpuledger.contract.headers import Kind, RecordHeaders
+from gpuledger.contract.records import EventBatch, Holdings, NodeLifetime, SampleBatch, encode, record_name
+
+TICK_S = 0.1  # a window's last part is due within a second; a tick costs well below a millisecond when idle
+SLOW_NS = NS_PER_S  # what needs no better: new libraries, holders, the clock's error, figures
+SYNC_NS = 5 * NS_PER_S  # while Kafka is away the disk is asked to keep what waits this often
+
+_KIND_OF: dict[type, Kind] = {EventBatch: Kind.EVENTS, SampleBatch: Kind.SAMPLES, Holdings: Kind.HOLDINGS}
+_log = structlog.get_logger(__name__)
+
+
+class Agent:
+    """One life of a node's agent. It borrows the queue, and owns source, reader and sampler thread.
+
+    ``run`` returns after ``stop``; both may be called from different threads, ``stop`` from a signal handler.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        clock: Clock,
+        time: AgentTime,
+        queue: NodeQueue,
+        source: EventSource | None,
+        reader: ProcessReader,
+        sampler: SamplerThread | None,
+        holders: HolderSource,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._queue = queue
+        self._source = source
+        self._reader = reader
+        self._sampler = sampler
+        self._holders = holders
+        self._stop = threading.Event()
+        self._time = time
+        processes = ProcessTable(reader, settings.layout.devices, time.epoch.boot_id)
+        self._state = NodeState(settings.layout, processes, time.offset_ns)
+        self._rules = CutterRules(
+            settings.grid, samples_expected=sampler is not None, agent_version=__version__
+        )
+        self._losses_before = Losses()
+        self._lost_user = 0
+        self._view = self._state.view = View(holders.read())
+        self._problem = ""
+        self._slow_due_ns = 0
+        self._sync_due_ns = 0
+        self._begin_epoch(time)
+
+    def stop(self) -> None:
+        """Have `run` return soon."""
+        self._stop.set()
+
+    def run(self, ends_node: bool = False) -> None:
+        """Work until stopped. ``ends_node``: the node ends with it, which is said to all."""
+        launched = launched_ns(
+            self._settings.state_directory, self._settings.launched_ns, self._time.now_ns(self._clock)
+        )
+        self._state_lifetime(launched, None)
+        if self._sampler is not None:
+            self._sampler.start()
+        try:
+            while not self._stop.is_set():
+                self.tick()
+                self._stop.wait(TICK_S)
+        finally:
+            self._finish(launched, ends_node)
+
+    def tick(self) -> None:
+        """One pass: take what there is, put out what is due."""
+        began_ns = self._clock.boot_ns()
+        if self._time.is_over(self._clock):
+            self._change_epoch()
+        if began_ns >= self._slow_due_ns:
+            self._slow_due_ns = began_ns + SLOW_NS
+            self._look_around()
+        now_ns = self._take()
+        self._put(self._cutter.advance(now_ns))
+        metrics.LOOP_SECONDS.inc((self._clock.boot_ns() - began_ns) / NS_PER_S)
+
+    def _take(self) -> int:
+        """Everything that is there by now; the agent time up to which it is."""
+        now_boot_ns = self._clock.boot_ns()
+        if self._source is not None:
+            raw = self._source.drain()
+            if len(raw):
+                metrics.EVENTS.inc(len(raw))
+                self._cutter.add_events(self._state.processes.resolve(raw, self._time.offset_ns))
+        self._state.note_ends(now_boot_ns)
+        if self._sampler is not None:
+            for taken in self._sampler.take():
+                self._take_round(taken)
+        return self._time.unix_ns(now_boot_ns)
+
+    def _take_round(self, taken: Round) -> None:
+        metrics.SAMPLES.inc(len(taken.samples))
+        for gap in taken.gaps:
+            metrics.GAPS.labels(gap.reason).inc()
+        self._cutter.add_round(taken)
+        processes = self._state.processes
+        for uuid, contexts in taken.contexts.items():
+            found = {i: size for pid, size in contexts.items() if (i := processes.of_pid(pid)) is not None}
+            if (device := self._state.position(uuid)) >= 0:
+                self._state.set_contexts(device, taken.through_ns, found)
+        if taken.lost != self._view.lost:
+            self._change_view(self._view._replace(lost=taken.lost))
+
+    def _look_around(self) -> None:
+        if self._source is not None:
+            self._source.refresh()
+            metrics.LIBRARIES.set(len(self._source.probes()))
+            self._count_losses(self._source.losses())
+        holders = self._holders.read()
+        metrics.HOLDERS_OK.set(not self._holders.problem)
+        if self._holders.problem != self._problem:
+            self._problem = self._holders.problem
+            if self._problem:
+                _log.warning("holders_not_read", problem=self._problem, kept_last=holders is not None)
+        if holders != self._view.holders:
+            self._change_view(self._view._replace(holders=holders))
+        self._say_figures()
+        self._keep_disk()
+
+    def _change_view(self, view: View) -> None:
+        self._view = view
+        self._cutter.change(self._time.now_ns(self._clock), view)
+
+    def _count_losses(self, losses: Losses) -> None:
+        before = self._losses_before
+        unpaired = losses.return_without_entry - before.return_without_entry
+        kernel = losses.events - before.events - unpaired
+        self._cutter.lost = Lost(kernel, self._lost_user, unpaired)
+
+    def _keep_disk(self) -> None:
+        now = self._clock.boot_ns()
+        sync = self._queue.is_behind and now >= self._sync_due_ns
+        if sync:
+            self._sync_due_ns = now + SYNC_NS
+        try:
+            self._queue.note(sync)
+        except OSError as error:
+            _log.warning("spool_not_written", error=str(error))
+
+    def _say_figures(self) -> None:
+        lost = self._cutter.lost
+        for where, value in lost._asdict().items():
+            metrics.LOST_EVENTS.labels(where).set(value)
+        metrics.CLOCK_ERROR.set(self._time.error_ns(self._clock) / NS_PER_S)
+        metrics.PROCESSES.set(len(self._state.processes.living(self._clock.boot_ns())))
+        metrics.QUEUE_RECORDS.set(self._queue.waiting)
+        metrics.SPOOL_BYTES.set(self._queue.waiting_bytes)
+
+    def _begin_epoch(self, time: AgentTime) -> None:
+        self._time = time
+        self._cutter = WindowCutter(self._settings.node, time, self._state, self._rules)
+        self._lost_user = 0
+        if self._source is not None:
+            self._losses_before = self._source.losses()
+        metrics.EPOCHS.inc()
+        _log.info("epoch_begins", boot_id=time.epoch.boot_id, epoch_ns=time.epoch.started_boot_ns)
+
+    def _change_epoch(self) -> None:
+        error_ns = self._time.error_ns(self._clock)
+        _log.warning("clock_stepped", error_s=error_ns / NS_PER_S)
+        now_ns = self._take()
+        self._put(self._cutter.finish(now_ns, goodbye=False))
+        time = AgentTime.begin(self._clock, self._time.epoch.boot_id)
+        self._state.rebase(time.offset_ns)
+        if self._sampler is not None:
+            self._sampler.rebase(time)
+        self._begin_epoch(time)
+
+    def _finish(self, launched: int, ends_node: bool) -> None:
+        if self._sampler is not None:
+            self._sampler.stop()
+        now_ns = self._take()
+        self._put(self._cutter.finish(now_ns, goodbye=ends_node))
+        if ends_node:
+            self._state_lifetime(launched, now_ns)
+        if self._source is not None:
+            self._source.close()
+        self._reader.close()
+
+    def _state_lifetime(self, launched: int, ended: int | None) -> None:
+        node, layout = self._settings.node, self._state.layout
+        now_ns = self._time.now_ns(self._clock)
+        record = lifetime(node, layout, launched, ended, self._settings.grid.length_ns, now_ns)
+        self._queue_record(record, lifetime_key(node, layout), (), node.key)
+
+    def _put(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            keyframe = isinstance(part, Holdings) and part.keyframe
+            headers = RecordHeaders.of(part.header, _KIND_OF[type(part)], keyframe)
+            self._queue_record(part, self._settings.node.key, tuple(headers.to_kafka()))
+            if part.header.last:
+                metrics.WINDOWS.inc()
+                end = part.header.window_start_ns + part.header.window_length_ns
+                metrics.WINDOW_DELAY.set((self._time.now_ns(self._clock) - end) / NS_PER_S)
+
+    def _queue_record(
+        self,
+        record: Part | NodeLifetime,
+        key: bytes,
+        headers: tuple[tuple[str, bytes], ...],
+        node_key: bytes = b"",
+    ) -> None:
+        name = record_name(record)
+        if self._queue.append(Entry(name, key, encode(record), headers, node_key)):
+            metrics.RECORDS_QUEUED.labels(name).inc()
+            return
+        metrics.RECORDS_REFUSED.inc()
+        if isinstance(record, EventBatch):
+            self._lost_user += int(record.count.sum())
+            self._cutter.lost = self._cutter.lost._replace(user=self._lost_user)

@@ -1,0 +1,72 @@
+"""What an agent has to be told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuledger.agent.spool.journal import SEGMENT_BYTES
+from gpuledger.contract.errors import ConfigError
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.records import NodeLayout
+from gpuledger.contract.windows import WindowGrid
+
+DEFAULT_SPOOL_BYTES = 1 << 30  # a day of a busy node (12 kB/s); well within a node's own disk
+_TEXTS = ("instance_id", "instance_type", "capacity_type", "region", "zone", "node_pool")
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """A node's agent. ``layout`` has no devices yet: NVML, or the simulation, tells them."""
+
+    node: NodeKey
+    state_directory: Path
+    grid: WindowGrid = field(default_factory=WindowGrid)
+    layout: NodeLayout = field(default_factory=NodeLayout)
+    launched_ns: int | None = None
+    spool_bytes: int = DEFAULT_SPOOL_BYTES
+    flush_s: float = 5.0
+    """How long a stop waits for Kafka; what it has not got then waits in the spool."""
+
+    def __post_init__(self) -> None:
+        if self.spool_bytes < 2 * SEGMENT_BYTES:
+            raise ConfigError(f"a spool needs {2 * SEGMENT_BYTES} bytes at least, not {self.spool_bytes}")
+
+
+def read_layout(path: Path | None, overrides: dict[str, str | None]) -> NodeLayout:
+    """The node's layout from a YAML or JSON file, ``overrides`` first. Raises ConfigError.
+
+    Keys: instance_id, instance_type, capacity_type, region, zone, node_pool, gpu_count, labels.
+    """
+    plain: Any = {}
+    if path is not None:
+        try:
+            plain = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except OSError as error:
+            raise ConfigError(error.strerror or "can not be read", str(path)) from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ConfigError(f"is no YAML: {error}", str(path)) from error
+    if not isinstance(plain, dict):
+        raise ConfigError("is no mapping", str(path))
+    unknown = set(plain) - {*_TEXTS, "gpu_count", "labels"}
+    if unknown:
+        raise ConfigError(f"knows no {', '.join(sorted(map(str, unknown)))}", str(path))
+    plain.update({name: value for name, value in overrides.items() if value is not None})
+    labels = plain.get("labels") or {}
+    if not isinstance(labels, dict):
+        raise ConfigError(f"labels: {json.dumps(labels)} is no mapping", str(path))
+    texts = {name: str(plain.get(name) or "") for name in _TEXTS}
+    return NodeLayout(
+        instance_id=texts["instance_id"],
+        instance_type=texts["instance_type"],
+        capacity_type=texts["capacity_type"],
+        region=texts["region"],
+        zone=texts["zone"],
+        node_pool=texts["node_pool"],
+        gpu_count=int(plain.get("gpu_count") or 0),
+        labels={str(name): str(value) for name, value in labels.items()},
+    )

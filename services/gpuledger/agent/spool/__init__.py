@@ -1,0 +1,8 @@
+"""One queue a node: records wait in memory and on disk until Kafka has them, in the order in which they came."""
+
+from gpuledger.agent.spool.entry import Entry
+from gpuledger.agent.spool.journal import Journal, JournalFull, Position
+from gpuledger.agent.spool.lock import NodeLock
+from gpuledger.agent.spool.queue import NodeQueue, Pressure, Ticket
+
+__all__ = ["Entry", "Journal", "JournalFull", "NodeLock", "NodeQueue", "Position", "Pressure", "Ticket"]

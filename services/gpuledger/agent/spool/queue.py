@@ -1,0 +1,195 @@
+"""The node's one queue: every record goes to the journal first, and leaves in the same order.
+
+Newest entries are kept in memory too, so that in ordinary times nothing is read back. When Kafka is away the
+memory overflows and the older ones wait on disk alone; live ones line up behind them. A disk that fails
+leaves the entries in memory, up to the memory's bound. What is handed out stays until it is acknowledged, so
+a new producer can be given everything again, in order, from the first record that was not delivered.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from gpuledger.agent.spool.entry import Entry
+from gpuledger.agent.spool.journal import Journal, JournalFull, Position
+
+MEMORY_BYTES = 16 << 20  # some minutes of a busy node; more waits on disk alone
+TALLY_FROM = (
+    0.5  # of the journal's bound: from here on events are tallied, which makes them some 50 times less
+)
+HOLLOW_FROM = (
+    0.9  # from here on windows keep their frame and lose their events, counted; the rest is for frames
+)
+
+
+class Pressure(IntEnum):
+    """How full the queue is, and so how coarse the next window has to be; the header's ``coarsening``."""
+
+    NONE = 0
+    TALLY = 1
+    HOLLOW = 2
+
+
+class Ticket(NamedTuple):
+    """An entry that was handed out: give it back to `NodeQueue.acknowledge` once Kafka has it."""
+
+    number: int
+    entry: Entry
+    behind: Position | None
+    """Position behind it in the journal; None where the disk did not take it."""
+
+
+class NodeQueue:
+    """Append on one thread, take and acknowledge on another. Owns its journal."""
+
+    def __init__(self, journal: Journal, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._journal = journal
+        self._memory_bytes = memory_bytes
+        self._lock = threading.Lock()
+        self._more = threading.Condition(self._lock)
+        self._again: deque[Ticket] = deque()  # handed out to a producer that broke
+        self._disk_from = journal.begin  # entries from here ...
+        self._disk_to = journal.end  # ... to here are on disk alone
+        self._disk: Iterator[tuple[Position, Entry]] | None = None
+        self._tail: deque[tuple[Position | None, Entry]] = deque()
+        self._tail_bytes = 0
+        self._flying: deque[Ticket] = deque()
+        self._number = 0
+        self.refused = 0
+        """Entries that nothing had room for."""
+        self.disk_errors = 0
+
+    def append(self, entry: Entry) -> bool:
+        """Put an entry behind all others; False where neither disk nor memory has room for it."""
+        with self._lock:
+            behind: Position | None = None
+            try:
+                behind = self._journal.append(entry)
+            except JournalFull:
+                self.refused += 1
+                return False
+            except OSError:
+                self.disk_errors += 1
+                if self._tail_bytes + entry.size > self._memory_bytes:
+                    self.refused += 1
+                    return False
+            self._tail.append((behind, entry))
+            self._tail_bytes += entry.size
+            self._evict()
+            self._more.notify()
+            return True
+
+    def take(self, timeout_s: float) -> Ticket | None:
+        """The next entry to send, waiting at most that long for one. Raises OSError of the disk."""
+        with self._lock:
+            if not self._has_next():
+                self._more.wait(timeout_s)
+            if not self._has_next():
+                return None
+            ticket = self._next()
+            if ticket is not None:
+                self._flying.append(ticket)
+            return ticket
+
+    def acknowledge(self, ticket: Ticket) -> None:
+        """Kafka has it. Tickets come back in the order in which they were taken."""
+        with self._lock:
+            while self._flying and self._flying[0].number <= ticket.number:
+                done = self._flying.popleft()
+                if done.behind is not None:
+                    self._journal.acknowledge(done.behind)
+
+    def rewind(self) -> None:
+        """All that was handed out and not acknowledged is handed out again, in the same order."""
+        with self._lock:
+            self._again.extendleft(reversed(self._flying))
+            self._flying.clear()
+            self._more.notify()
+
+    @property
+    def waiting(self) -> int:
+        """Entries in memory that are not acknowledged; those on disk alone are in `waiting_bytes`."""
+        with self._lock:
+            return len(self._again) + len(self._tail) + len(self._flying)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether Kafka has everything."""
+        with self._lock:
+            return not self._has_next() and not self._flying
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes on disk; a delivered segment's bytes count until it is deleted."""
+        with self._lock:
+            return self._journal.bytes
+
+    @property
+    def pressure(self) -> Pressure:
+        """How coarse the next window has to be."""
+        with self._lock:
+            full = self._journal.bytes / self._journal.max_bytes
+        if full >= HOLLOW_FROM:
+            return Pressure.HOLLOW
+        return Pressure.TALLY if full >= TALLY_FROM else Pressure.NONE
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether entries wait on disk alone."""
+        with self._lock:
+            return self._disk_from < self._disk_to
+
+    def note(self, sync: bool) -> None:
+        """Write down what was delivered; with ``sync`` have the disk keep what waits. Raises OSError."""
+        with self._lock:
+            self._journal.note()
+            if sync:
+                self._journal.sync()
+
+    def close(self) -> None:
+        """Close the journal; what is left in it is the next life's first work."""
+        with self._lock:
+            self._disk = None
+            self._journal.close()
+
+    def _has_next(self) -> bool:
+        return bool(self._again) or self._disk_from < self._disk_to or bool(self._tail)
+
+    def _next(self) -> Ticket | None:
+        if self._again:
+            return self._again.popleft()
+        while self._disk_from < self._disk_to:
+            if self._disk is None:
+                self._disk = self._journal.read(self._disk_from, self._disk_to)
+            found = next(self._disk, None)
+            if found is None:
+                self._disk, self._disk_from = None, self._disk_to
+                break
+            self._disk_from, entry = found
+            return self._ticket(entry, self._disk_from)
+        if not self._tail:
+            return None
+        behind, entry = self._tail.popleft()
+        self._tail_bytes -= entry.size
+        return self._ticket(entry, behind)
+
+    def _ticket(self, entry: Entry, behind: Position | None) -> Ticket:
+        self._number += 1
+        return Ticket(self._number, entry, behind)
+
+    def _evict(self) -> None:
+        """Let go of the oldest in memory that are on disk too, while memory is over its bound."""
+        while self._tail_bytes > self._memory_bytes:
+            behind, entry = self._tail[0]
+            if behind is None:
+                return
+            self._tail.popleft()
+            self._tail_bytes -= entry.size
+            if not self._disk_from < self._disk_to:
+                self._disk_from = self._journal.start_of(behind, entry)
+                self._disk = None
+            self._disk_to = behind

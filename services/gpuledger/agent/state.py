@@ -1,0 +1,140 @@
+"""The state of the node as the cutter needs it: at a window's start, and after each chunk of events."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpuledger.agent.events import Events
+from gpuledger.agent.holders.source import Holders
+from gpuledger.agent.outstanding import Outstanding
+from gpuledger.agent.processes import ProcessTable
+from gpuledger.agent.resident import ResidentMemory
+from gpuledger.contract.columns import longs
+from gpuledger.contract.records import Device, Header, Holdings, NodeLayout, Pod, Process
+
+
+class View(NamedTuple):
+    """What changes of a node besides its processes: who holds, and which devices are lost."""
+
+    holders: Holders | None
+    lost: frozenset[str] = frozenset()
+
+
+class NodeState:
+    """Devices, holders, processes, outstanding work and resident memory at one instant.
+
+    Owned by the agent's loop. It moves forward only: by chunks of events in order of time (`apply`), ends
+    of processes and changes of the view.
+    """
+
+    def __init__(self, layout: NodeLayout, processes: ProcessTable, offset_ns: int) -> None:
+        self.processes = processes
+        self.outstanding = Outstanding()
+        self.resident = ResidentMemory()
+        self._layout = layout
+        self._offset_ns = offset_ns
+        self._contexts: dict[int, frozenset[int]] = {}
+        self._ending: list[tuple[int, int]] = []  # (boot clock, process), in order of time
+        self.view = View(None)
+        self._positions = {device.uuid: position for position, device in enumerate(layout.devices)}
+
+    @property
+    def device_uuids(self) -> list[str]:
+        """UUIDs of the node's devices by position."""
+        return [device.uuid for device in self._layout.devices]
+
+    def position(self, uuid: str) -> int:
+        """Position of a device; -1 where the node has none such."""
+        return self._positions.get(uuid, -1)
+
+    @property
+    def layout(self) -> NodeLayout:
+        """The node and its devices, with sharing as the holders state it and losses as NVML does."""
+        devices = self._layout.devices
+        if self.view.holders is not None:
+            devices = self.view.holders.devices(devices)
+        return dataclasses.replace(self._layout, devices=[self._with_loss(device) for device in devices])
+
+    def _with_loss(self, device: Device) -> Device:
+        return dataclasses.replace(device, lost=device.uuid in self.view.lost)
+
+    def apply(self, events: Events) -> None:
+        """Advance by a chunk of events that is ordered by time."""
+        self.outstanding.apply(events)
+        self.resident.apply(events)
+
+    def note_ends(self, now_boot_ns: int) -> None:
+        """Find the processes that have ended; `settle` takes what they held once their time has come."""
+        self._ending += [(now_boot_ns, process) for process in self.processes.note_ends(now_boot_ns)]
+
+    def settle(self, before_ns: int) -> None:
+        """All events before that instant (agent time) are applied: of who ended by then, nothing is left."""
+        due = [entry for entry in self._ending if entry[0] + self._offset_ns < before_ns]
+        for _, process in due:
+            self.outstanding.end(process)
+            self.resident.end(process)
+            self._contexts = {device: pids - {process} for device, pids in self._contexts.items()}
+        if due:
+            self._ending = self._ending[len(due) :]
+
+    def set_contexts(self, device: int, at_ns: int, found: Mapping[int, int | None]) -> None:
+        """Processes that the driver says have a context on the device, and their bytes where it knows."""
+        self._contexts[device] = frozenset(found)
+        self.resident.set_driver(device, at_ns, {p: size for p, size in found.items() if size is not None})
+
+    def rebase(self, offset_ns: int) -> None:
+        """Go over to another epoch's time."""
+        shift = offset_ns - self._offset_ns
+        self.outstanding.shift(shift)
+        self.resident.shift(shift)
+        self._offset_ns = offset_ns
+
+    def describe(self, process: int) -> Process:
+        """The record of a process as it is known now."""
+        return self.processes.describe(process, self.view.holders, self._offset_ns)
+
+    def ended_between(self, start_ns: int, end_ns: int) -> list[int]:
+        """Processes that ended in [start, end) of agent time."""
+        return self.processes.ended_between(start_ns - self._offset_ns, end_ns - self._offset_ns)
+
+    def holdings(self, header: Header, time_ns: int, keyframe: bool) -> Holdings:
+        """The whole state as a record that holds from ``time_ns``."""
+        layout = self.layout
+        holders = self.view.holders
+        living = self.processes.living(time_ns - self._offset_ns)
+        place = {known.index: position for position, known in enumerate(living)}
+        resident = [(key, size) for key, size in self.resident.items() if key[0] in place]
+        outstanding = [
+            (key, pending) for key, pending in self.outstanding.items() if key[0] in place and key[1] >= 0
+        ]
+        unwitnessed = [
+            sum(not self.processes[index].witnessed for index in self._contexts.get(device, ()))
+            for device in range(len(layout.devices))
+        ]
+        return Holdings(
+            header=header,
+            time_ns=time_ns,
+            layout=layout,
+            keyframe=keyframe,
+            holders_known=holders is not None,
+            pods=self._pods(holders, {known.consumer for known in living}),
+            holders=holders.records(layout.devices) if holders else [],
+            processes=[self.describe(known.index) for known in living],
+            resident_process=longs([place[key[0]] for key, _ in resident]),
+            resident_device=longs([key[1] for key, _ in resident]),
+            resident_bytes=longs([size for _, size in resident]),
+            outstanding_process=longs([place[key[0]] for key, _ in outstanding]),
+            outstanding_device=longs([key[1] for key, _ in outstanding]),
+            outstanding_since_ns=longs([pending.since_ns for _, pending in outstanding]),
+            outstanding_launches=longs([pending.launches for _, pending in outstanding]),
+            unwitnessed=longs(unwitnessed),
+        )
+
+    def _pods(self, holders: Holders | None, consumers: set[str]) -> list[Pod]:
+        """Pods that hold a device or whose processes use one."""
+        if holders is None:
+            return []
+        wanted = consumers | {held.consumer for held in holders.held}
+        return [pod for pod in holders.pods if pod.uid in wanted]

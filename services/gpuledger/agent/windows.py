@@ -1,0 +1,271 @@
+"""The cutter: what the node did becomes windows, each a row of numbered parts.
+
+A part is released when nothing earlier can still come: events settle `EVENT_GRACE_NS` after they returned,
+a window ends when the sampler has measured to its end, or `SAMPLE_WAIT_NS` later without it. The cutter
+knows no clock, no Kafka and no kernel: it is told the time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from gpuledger.agent.batches import event_batch, sample_batch
+from gpuledger.agent.epoch import AgentTime
+from gpuledger.agent.events import Events
+from gpuledger.agent.samplers.samples import Gap, Round, Sample
+from gpuledger.agent.state import NodeState, View
+from gpuledger.contract.fields import SampleSource
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.records import EventBatch, Header, Holdings, SampleBatch
+from gpuledger.contract.windows import WindowGrid
+
+EVENT_GRACE_NS = 200_000_000  # the kernel hands an event over within microseconds, a stalled CPU within 0.1 s
+SAMPLE_WAIT_NS = 800_000_000  # a driver that answers later than that has a gap; rows are due within 5 s
+MAX_EVENTS_PER_BATCH = 4096  # vectorised decoding is fastest from 2,000 on, and a record stays below 300 kB
+MAX_SAMPLES_PER_BATCH = 8192
+
+Part: TypeAlias = EventBatch | SampleBatch | Holdings
+
+
+class Lost(NamedTuple):
+    """Cumulative losses since the epoch began, as the header states them."""
+
+    kernel: int = 0
+    user: int = 0
+    unpaired_returns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CutterRules:
+    """When the cutter waits for whom, and how large a part becomes."""
+
+    grid: WindowGrid
+    event_grace_ns: int = EVENT_GRACE_NS
+    sample_wait_ns: int = SAMPLE_WAIT_NS
+    max_events: int = MAX_EVENTS_PER_BATCH
+    max_samples: int = MAX_SAMPLES_PER_BATCH
+    samples_expected: bool = True
+    agent_version: str = ""
+
+
+class WindowCutter:
+    """One epoch's windows, in order. Owned by the agent's loop; all times are agent time."""
+
+    def __init__(self, node: NodeKey, time: AgentTime, state: NodeState, rules: CutterRules) -> None:
+        self._node = node
+        self._time = time
+        self._state = state
+        self._rules = rules
+        self._grid = rules.grid
+        started = time.unix_ns(time.epoch.started_boot_ns)
+        self._window = self._grid.start(started)
+        self._started = started
+        self._sequence = 0
+        self._part = 0
+        self._opened = False
+        self._waiting: list[Events] = []  # not settled, or of a later window
+        self._ready: list[Events] = []  # settled, ordered, of the open window, already in the state
+        self._ready_count = 0
+        self._samples: list[tuple[Sample, int | None]] = []
+        self._gaps: list[Gap] = []
+        self._measured_ns = started
+        self._changes: list[tuple[int, int, View]] = []
+        self._change_count = 0
+        self.lost = Lost()
+        self.coarsening = 0
+        self.late_events = 0
+
+    @property
+    def window_start_ns(self) -> int:
+        """Start of the open window."""
+        return self._window
+
+    def add_events(self, events: Events) -> None:
+        """Events in any order; what returned before the open window is restated as late."""
+        if len(events):
+            self._waiting.append(events)
+
+    def add_round(self, taken: Round) -> None:
+        """A round of measurements; processes that are gone already are left out of it."""
+        for sample in taken.samples:
+            process = None
+            if sample.pid is not None:
+                process = self._state.processes.of_pid(sample.pid)
+                if process is None:
+                    continue
+            if _reaches(sample, self._window):
+                self._samples.append((sample, process))
+        self._gaps += [gap for gap in taken.gaps if _reaches(gap, self._window)]
+        self._measured_ns = max(self._measured_ns, taken.through_ns)
+
+    def change(self, at_ns: int, view: View) -> None:
+        """From ``at_ns`` on holders or devices are as in ``view``."""
+        heapq.heappush(self._changes, (at_ns, self._change_count, view))
+        self._change_count += 1
+
+    def advance(self, now_ns: int) -> Iterator[Part]:
+        """All parts that are due. Call it after a drain that began at ``now_ns`` or later."""
+        settled = now_ns - self._rules.event_grace_ns
+        if not self._opened and settled >= self._started:
+            yield from self._open_first()
+        while self._opened:
+            end = self._grid.next(self._window)
+            change_ns = max(self._changes[0][0], self._window) if self._changes else end
+            if change_ns < end and change_ns <= settled:
+                yield from self._release(change_ns)
+                self._state.view = heapq.heappop(self._changes)[2]
+                yield from self._emit_events(all_=True)
+                yield self._state.holdings(self._header(), change_ns, keyframe=False)
+            elif change_ns >= end and end <= settled and self._is_measured(end, now_ns):
+                yield from self._release(end)
+                yield from self._close()
+                self._window = end
+                yield from self._open()
+            else:
+                yield from self._release(min(settled, end))
+                return
+
+    def finish(self, now_ns: int, goodbye: bool) -> Iterator[Part]:
+        """All that is left, the open window cut short at ``now_ns``; nothing may follow.
+
+        With ``goodbye`` the node ends here, and the last part says so. Without it the window is not flagged
+        as ended: the next epoch may still speak of it.
+        """
+        rules, self._rules = self._rules, _impatient(self._rules)
+        yield from self.advance(now_ns)
+        self._rules = rules
+        yield from self._release(now_ns + 1)
+        yield from self._emit_events(all_=True)
+        if goodbye:
+            yield from self._close_samples(goodbye=True)
+        elif self._samples or self._gaps:
+            yield from self._close_samples(last=False)
+
+    def _open_first(self) -> Iterator[Part]:
+        self._opened = True
+        while self._changes and self._changes[0][0] <= self._started:
+            self._state.view = heapq.heappop(self._changes)[2]
+        if self._window == self._started:
+            yield from self._open()
+        else:
+            self._part = 1
+            yield self._state.holdings(self._header(), self._started, keyframe=False)
+
+    def _open(self) -> Iterator[Part]:
+        self._part = 0
+        while self._changes and self._changes[0][0] <= self._window:
+            self._state.view = heapq.heappop(self._changes)[2]
+        yield self._state.holdings(self._header(), self._window, keyframe=True)
+
+    def _is_measured(self, end_ns: int, now_ns: int) -> bool:
+        if not self._rules.samples_expected or self._measured_ns >= end_ns:
+            return True
+        return now_ns >= end_ns + self._rules.sample_wait_ns
+
+    def _release(self, before_ns: int) -> Iterator[Part]:
+        """Give the state, and the parts, the events that returned before ``before_ns``."""
+        if self._waiting:
+            events = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
+            due = events["time_ns"] < before_ns
+            self._waiting = [] if due.all() else [events[~due]]
+            chunk = self._in_window(events[due])
+            if len(chunk):
+                chunk = chunk[np.argsort(chunk["time_ns"], kind="stable")]
+                self._state.apply(chunk)
+                self._ready.append(chunk)
+                self._ready_count += len(chunk)
+        self._state.settle(before_ns)
+        yield from self._emit_events(all_=False)
+
+    def _in_window(self, chunk: Events) -> Events:
+        """Restate events of windows that are gone: they returned at some time up to this window's start."""
+        first = max(self._window, self._started)
+        late = chunk["time_ns"] < first
+        if late.any():
+            self.late_events += int(late.sum())
+            chunk["span_ns"][late] += first - chunk["time_ns"][late] + 1
+            chunk["time_ns"][late] = first
+        return chunk
+
+    def _emit_events(self, all_: bool) -> Iterator[Part]:
+        size = self._rules.max_events
+        if not self._ready_count or not (all_ or self._ready_count >= size):
+            return
+        events = self._ready[0] if len(self._ready) == 1 else np.concatenate(self._ready)
+        if len(self._ready) > 1:
+            events = events[np.argsort(events["time_ns"], kind="stable")]
+        whole = len(events) if all_ else len(events) - len(events) % size
+        self._ready = [events[whole:]] if whole < len(events) else []
+        self._ready_count = len(events) - whole
+        for start in range(0, whole, size):
+            yield self._events(events[start : min(start + size, whole)], self._header())
+
+    def _events(self, events: Events, header: Header) -> EventBatch:
+        return event_batch(header, events, self._state.device_uuids, self._state.describe)
+
+    def _close(self) -> Iterator[Part]:
+        yield from self._emit_events(all_=True)
+        end = self._grid.next(self._window)
+        measured = max(self._measured_ns, self._window, self._started)
+        if self._rules.samples_expected and measured < end:
+            self._gaps.append(Gap("", None, SampleSource.NVML, measured, end - measured, "timeout"))
+        yield from self._close_samples()
+        self._samples = [entry for entry in self._samples if _reaches(entry[0], end)]
+        self._gaps = [gap for gap in self._gaps if _reaches(gap, end)]
+
+    def _close_samples(self, last: bool = True, goodbye: bool = False) -> Iterator[Part]:
+        """The window's samples in as few parts as hold them, at least one; the last one ends the window."""
+        end = self._grid.next(self._window)
+        samples = [entry for entry in self._samples if entry[0].start_ns < end]
+        gaps = [gap for gap in self._gaps if gap.start_ns < end]
+        size = self._rules.max_samples
+        starts = range(0, max(len(samples), 1), size)
+        for start in starts:
+            final = start == starts[-1]
+            header = self._header(last=last and final, goodbye=goodbye and final)
+            yield sample_batch(
+                header,
+                samples[start : start + size],
+                gaps if final else (),
+                self._state.ended_between(self._window, end) if final else (),
+                self._state.describe,
+            )
+
+    def _header(self, last: bool = False, goodbye: bool = False) -> Header:
+        header = Header(
+            cluster=self._node.cluster,
+            node=self._node.node,
+            boot_id=self._time.epoch.boot_id,
+            epoch_ns=self._time.epoch.started_boot_ns,
+            sequence=self._sequence,
+            window_start_ns=self._window,
+            window_length_ns=self._grid.length_ns,
+            part=self._part,
+            last=last,
+            goodbye=goodbye,
+            clock_offset_ns=self._time.offset_ns,
+            lost_kernel=self.lost.kernel,
+            lost_user=self.lost.user,
+            unpaired_returns=self.lost.unpaired_returns,
+            coarsening=self.coarsening,
+            agent_version=self._rules.agent_version,
+        )
+        self._sequence += 1
+        self._part += 1
+        return header
+
+
+def _reaches(entry: Sample | Gap, window_ns: int) -> bool:
+    """Whether it speaks of a time in the window that starts there, or later."""
+    end = entry.start_ns + entry.duration_ns
+    return end > window_ns or (entry.duration_ns == 0 and end == window_ns)
+
+
+def _impatient(rules: CutterRules) -> CutterRules:
+    return dataclasses.replace(rules, event_grace_ns=0, sample_wait_ns=0)
