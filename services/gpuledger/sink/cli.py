@@ -1,0 +1,36 @@
+"""``gpuledger sink``: gpu.charges to ClickHouse."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuledger.bus import BusSettings
+from gpuledger.sink.service import GROUP, SESSION_TIMEOUT_S, SinkOptions, run
+from gpuledger.warehouse.client import DEFAULT_URL
+
+
+def sink(
+    url: Annotated[
+        str,
+        typer.Option("--url", envvar="GPULEDGER_WAREHOUSE_URL", help="clickhouse://user@host:port/database"),
+    ] = DEFAULT_URL,
+    group: Annotated[str, typer.Option("--group", help="Consumer group; one for each warehouse.")] = GROUP,
+    session_timeout: Annotated[
+        float,
+        typer.Option("--session-timeout", min=1, help="Seconds until a dead member's work goes to another."),
+    ] = SESSION_TIMEOUT_S,
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="First bring the warehouse's tables up to date.")
+    ] = False,
+) -> None:
+    """Write charge sets to ClickHouse until SIGTERM; every set is seen whole or not at all."""
+    options = SinkOptions(
+        bus=BusSettings.load(),
+        warehouse_url=url,
+        group=group,
+        session_timeout_s=session_timeout,
+        migrate=migrate,
+    )
+    run(options)

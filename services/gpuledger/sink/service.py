@@ -1,0 +1,192 @@
+"""The sink's loop: read, decode, batch, hand to the writer, commit what is in."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry
+from gpuledger.contract.clock import Clock, SystemClock
+from gpuledger.contract.errors import BadRecord, Refused, WarehouseError
+from gpuledger.contract.records import ChargeSet, decode_as
+from gpuledger.contract.topics import CHARGES
+from gpuledger.contract.wire import unframe
+from gpuledger.sink.batcher import Batcher, Flow, Place
+from gpuledger.sink.flusher import Flusher
+from gpuledger.sink.meaning import check
+from gpuledger.sink.source import Source
+from gpuledger.sink.tables import Arrival
+from gpuledger.warehouse.client import DEFAULT_URL, Warehouse, connect
+from gpuledger.warehouse.migrations import migrate, missing
+
+STAGE = "sink"
+GROUP = "gpuledger-sink"
+POLL_S = 0.05  # how late a batch that became due may be noticed
+REVOKE_WAIT_S = 10.0  # for the batch under way when partitions leave: an insert takes 0.3 s
+STOP_WAIT_S = 20.0  # a clean stop writes what it has read, unless ClickHouse is away
+SESSION_TIMEOUT_S = 45.0  # librdkafka's default; shorter only where a test kills members
+
+log = structlog.get_logger("gpuledger.sink")
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """How one sink runs; the defaults are those of production."""
+
+    bus: BusSettings
+    warehouse_url: str = DEFAULT_URL
+    topic: str = CHARGES
+    group: str = GROUP
+    session_timeout_s: float = SESSION_TIMEOUT_S
+    migrate: bool = False
+
+
+@dataclass
+class Counts:
+    """What the sink did since it started."""
+
+    sets: int = 0
+    rows: int = 0
+    batches: int = 0
+    refused: int = 0
+    revoked: int = 0
+
+
+@dataclass
+class _Parts:
+    registry: SchemaRegistry
+    dead_letters: DeadLetters
+    batcher: Batcher
+    flusher: Flusher
+    counts: Counts = field(default_factory=Counts)
+
+
+def run(
+    options: SinkOptions,
+    clock: Clock | None = None,
+    stop: threading.Event | None = None,
+    progress: Callable[[Counts], None] | None = None,
+) -> Counts:
+    """Run until ``stop`` is set (default: SIGTERM or SIGINT), then write what was read and leave the group.
+
+    ``progress`` is called after every batch. Raises KafkaUnavailable, RegistryUnavailable, ConfigError, and
+    WarehouseError or Refused when ClickHouse will never take the rows (schema missing, no right to write).
+    """
+    clock = clock or SystemClock()
+    stop = stop or _signals()
+    with ExitStack() as stack:
+        registry = SchemaRegistry(options.bus, clock)
+        stack.callback(registry.close)
+        producer = stack.enter_context(Producer(options.bus, "gpuledger-sink"))
+        flusher = Flusher(lambda: _connect(options), clock)
+        stack.callback(flusher.close)
+        parts = _Parts(registry, DeadLetters(producer, registry, clock, STAGE), Batcher(clock), flusher)
+
+        def leave(places: Collection[Place], lost: bool) -> None:
+            parts.counts.revoked += len(places)
+            parts.batcher.drop(places)
+            if lost:
+                flusher.forget(places)
+            else:
+                _settle(parts, source, REVOKE_WAIT_S)
+                flusher.forget(places)
+
+        source = Source(options.bus, options.topic, options.group, leave, options.session_timeout_s)
+        stack.callback(source.close)
+        while not stop.is_set():
+            _step(parts, source, progress)
+        _finish(parts, source)
+    return parts.counts
+
+
+def _step(parts: _Parts, source: Source, progress: Callable[[Counts], None] | None) -> None:
+    source.steer(parts.batcher.flow)
+    records = source.poll(POLL_S if parts.batcher.flow is Flow.OPEN else POLL_S * 4)
+    _take(parts, records)
+    if _commit(parts, source, 0) and progress:
+        progress(parts.counts)
+    if parts.flusher.busy:
+        return
+    if parts.batcher.due():
+        parts.flusher.submit(parts.batcher.take())
+    else:
+        parts.flusher.store_hours()
+
+
+def _take(parts: _Parts, records: Collection[Incoming]) -> None:
+    refused: list[tuple[Incoming, BadRecord]] = []
+    for record in records:
+        try:
+            parts.batcher.add(_arrival(parts.registry, record))
+        except BadRecord as error:
+            refused.append((record, error))
+    if not refused:
+        return
+    # Kept elsewhere, and awaited, before anything behind them can be committed.
+    parts.dead_letters.publish(refused)
+    for record, why in refused:
+        log.warning("record refused", partition=record.partition, offset=record.offset, why=str(why))
+        parts.batcher.skip(record.topic, record.partition, record.offset)
+    parts.counts.refused += len(refused)
+
+
+def _arrival(registry: SchemaRegistry, record: Incoming) -> Arrival:
+    if record.value is None:
+        raise BadRecord("tombstone", "a charge set has a value", "value")
+    schema_id, body = unframe(record.value)
+    charges = decode_as(ChargeSet, body, registry.schema(schema_id))
+    check(charges, record.key)
+    return Arrival(charges, record.topic, record.partition, record.offset, max(0, record.timestamp_ms))
+
+
+def _commit(parts: _Parts, source: Source, wait_s: float) -> bool:
+    written = parts.flusher.collect(wait_s)
+    if written is None:
+        return False
+    source.commit(written.batch.through)
+    parts.counts.batches += 1
+    parts.counts.rows += written.rows
+    parts.counts.sets += len(written.batch.arrivals)
+    return True
+
+
+def _settle(parts: _Parts, source: Source, wait_s: float) -> None:
+    """Wait for the batch under way and commit it; a longer one is written again by the next owner."""
+    try:
+        _commit(parts, source, wait_s)
+    except WarehouseError as error:
+        log.error("the batch under way was refused", error=str(error))
+
+
+def _finish(parts: _Parts, source: Source) -> None:
+    _commit(parts, source, STOP_WAIT_S)
+    if not parts.flusher.busy:
+        parts.flusher.submit(parts.batcher.take())
+        _commit(parts, source, STOP_WAIT_S)
+
+
+def _connect(options: SinkOptions) -> Warehouse:
+    warehouse = connect(options.warehouse_url, create_database=options.migrate)
+    if options.migrate:
+        migrate(warehouse)
+    elif lacking := missing(warehouse):
+        warehouse.close()
+        raise Refused(f"the warehouse lacks {len(lacking)} migrations; run `gpuledger warehouse migrate`")
+    return warehouse
+
+
+def _signals() -> threading.Event:
+    stop = threading.Event()
+
+    def end(*_: Any) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    return stop

@@ -1,0 +1,129 @@
+"""gpu.charges as a group reads it: assignment, revocation, pausing, commits of what is still ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import confluent_kafka
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+
+from gpuledger.bus import BusSettings, Incoming
+from gpuledger.bus.kafka_errors import typed
+from gpuledger.bus.reader import consumer_options, incoming
+from gpuledger.sink.batcher import Flow, Place
+
+FETCH_RECORDS = 2_000  # at once: a few ms of decoding between two looks at the writer
+COMMITTED_TIMEOUT_S = 30.0
+# The group moved on while we committed: the next owner reads those records again, and equal rows collapse.
+_NOT_OURS = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._ASSIGNMENT_LOST,
+        KafkaError._STATE,
+    }
+)
+
+log = structlog.get_logger("gpuledger.sink")
+
+
+class Source:
+    """A member of the group. Owned by one thread; ``leave`` is called with partitions before they go.
+
+    ``leave(places, lost)``: when not lost, offsets may still be committed inside the call.
+    """
+
+    def __init__(
+        self,
+        settings: BusSettings,
+        topic: str,
+        group: str,
+        leave: Callable[[Collection[Place], bool], None],
+        session_timeout_s: float,
+    ) -> None:
+        options = consumer_options(settings, "gpuledger-sink", group).with_options(
+            {
+                "session.timeout.ms": int(session_timeout_s * 1000),
+                "heartbeat.interval.ms": int(session_timeout_s * 1000 / 5),
+                "partition.assignment.strategy": "range",  # eager: a lost assignment is always told as lost
+            }
+        )
+        self._topic = topic
+        self._leave = leave
+        self._consumer = confluent_kafka.Consumer(options)
+        self.owned: set[Place] = set()
+        self._paused = False
+        self._consumer.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    def poll(self, timeout_s: float) -> Sequence[Incoming]:
+        """Records that came, in the order of each partition. Raises KafkaUnavailable, ConfigError."""
+        records = []
+        for message in self._consumer.consume(FETCH_RECORDS, timeout=timeout_s):
+            error = message.error()
+            if error is None:
+                records.append(incoming(message))
+            elif error.fatal() or not error.retriable():
+                raise typed(error, f"reading {self._topic}")
+        return [r for r in records if (r.topic, r.partition) in self.owned]
+
+    def steer(self, flow: Flow) -> None:
+        """Pause or resume all partitions; a paused member keeps its place in the group."""
+        if (flow is Flow.PAUSED) == self._paused:
+            return
+        partitions = [TopicPartition(topic, number) for topic, number in self.owned]
+        if partitions:
+            (self._consumer.pause if flow is Flow.PAUSED else self._consumer.resume)(partitions)
+        self._paused = flow is Flow.PAUSED
+
+    def commit(self, through: Mapping[Place, int]) -> None:
+        """Commit what is still ours and await it. A group that moved on is no error."""
+        offsets = [TopicPartition(*place, offset) for place, offset in through.items() if place in self.owned]
+        if not offsets:
+            return
+        try:
+            answers = self._consumer.commit(offsets=offsets, asynchronous=False) or []
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            if cause.code() not in _NOT_OURS and not cause.retriable():
+                raise typed(error, f"committing {self._topic}") from error
+            log.info("not committed, will be read again", why=cause.str())
+            return
+        for answer in answers:
+            if answer.error is not None:
+                log.info(
+                    "not committed, will be read again", partition=answer.partition, why=answer.error.str()
+                )
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    def _assigned(self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        starts = []
+        for found in consumer.committed(partitions, timeout=COMMITTED_TIMEOUT_S):
+            if found.error is not None:
+                raise KafkaException(found.error)
+            # A new group reads all that is there; an offset that was lost since is an error, not a jump.
+            offset = found.offset if found.offset >= 0 else OFFSET_BEGINNING
+            starts.append(TopicPartition(found.topic, found.partition, offset))
+            self.owned.add((found.topic, found.partition))
+        consumer.assign(starts)
+        self._paused = False
+
+    def _revoked(self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        self._gone(partitions, lost=False)
+
+    def _lost(self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        self._gone(partitions, lost=True)
+
+    def _gone(self, partitions: list[TopicPartition], lost: bool) -> None:
+        places = {(partition.topic, partition.partition) for partition in partitions}
+        if lost:
+            self.owned -= places
+        self._leave(places, lost)
+        self.owned -= places

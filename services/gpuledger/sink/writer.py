@@ -1,0 +1,94 @@
+"""One batch into ClickHouse: rows, then marks, then heads. Any prefix of these steps may be repeated.
+
+Rows are seen only once the head of their window names their revision, so a crash between the steps shows
+nothing half. A step that is repeated writes equal rows, which collapse: by the deduplication token while
+ClickHouse remembers it, by the tables' keys for good.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from gpuledger.contract.clock import Clock
+from gpuledger.contract.windows import NS_PER_S, hour_start
+from gpuledger.sink.batcher import Batch
+from gpuledger.sink.hours import HourKeeper, Key
+from gpuledger.sink.tables import Arrival, charge_rows, charge_windows
+from gpuledger.warehouse.client import Warehouse
+
+
+class Writer:
+    """Writes batches and keeps the stored hours in step with them.
+
+    Owned by one thread, as is the connection. Raises WarehouseUnavailable (repeat the same batch) and
+    WarehouseError (repeating does not help).
+    """
+
+    def __init__(self, warehouse: Warehouse, clock: Clock) -> None:
+        self._warehouse = warehouse
+        self._clock = clock
+        self.id = uuid.uuid4().hex
+        self._hours = HourKeeper(warehouse, clock, self.id)
+        self._dirty: set[Key] = set()  # marked by this writer and not stored since: need no second mark
+        self._last_mark_ns = 0
+
+    def write(self, batch: Batch) -> int:
+        """Write a batch and return the number of rows that it had."""
+        if not batch.arrivals:
+            return 0
+        self.write_rows(batch)
+        self.mark(batch.arrivals)
+        self.publish(batch)
+        return sum(a.rows for a in batch.arrivals)
+
+    def write_rows(self, batch: Batch) -> None:
+        """Step 1: the rows of every set."""
+        filled = [a for a in batch.arrivals if a.rows]
+        if filled:
+            self._warehouse.insert_arrow("charge_rows", charge_rows(filled), f"rows {batch.token}")
+
+    def mark(self, arrivals: Sequence[Arrival]) -> None:
+        """Step 2: say which hours change, before they do."""
+        hours = {_hour(arrival) for arrival in arrivals} - self._dirty
+        if not hours:
+            return
+        # Grows for this writer also when the clock is set back.
+        self._last_mark_ns = max(self._last_mark_ns + 1, self._clock.unix_ns())
+        table = _marks(sorted(hours), self.id, self._last_mark_ns)
+        self._warehouse.insert_arrow("charge_hour_marks", table, f"marks {self.id} {self._last_mark_ns}")
+        self._dirty |= hours
+
+    def publish(self, batch: Batch) -> None:
+        """Step 3: the heads, which make the rows seen."""
+        self._warehouse.insert_arrow("charge_windows", charge_windows(batch.arrivals), f"heads {batch.token}")
+
+    def store_hours(self) -> int:
+        """Store the sums of settled hours that changed; returns how many are clean now.
+
+        Never between the steps of a batch: this writer's marks are cleaned for the heads that are in.
+        """
+        clean = self._hours.round()
+        self._dirty -= clean
+        return len(clean)
+
+
+def _hour(arrival: Arrival) -> Key:
+    charges = arrival.charges
+    return charges.cluster, charges.node, hour_start(charges.window_start_ns) // NS_PER_S
+
+
+def _marks(hours: Sequence[Key], writer: str, now_ns: int) -> pa.Table:
+    return pa.table(
+        {
+            "cluster": pa.array([h[0] for h in hours], pa.string()),
+            "node": pa.array([h[1] for h in hours], pa.string()),
+            "hour": pa.array(np.array([h[2] for h in hours], np.int64)).cast(pa.timestamp("s", tz="UTC")),
+            "writer": pa.array([writer] * len(hours), pa.string()),
+            "dirty": pa.array([now_ns] * len(hours), pa.uint64()),
+            "clean": pa.array([0] * len(hours), pa.uint64()),
+        }
+    )
