@@ -8,11 +8,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gpuledger.contract.avro import reasons
+from gpuledger.contract.avro.column_run import decode_run, stages
 from gpuledger.contract.avro.defaults import default_value
 from gpuledger.contract.avro.limits import DEFAULT, Limits
 from gpuledger.contract.avro.reader import ReaderCompiler
 from gpuledger.contract.avro.resolve import Resolution, changed_coding
-from gpuledger.contract.avro.rules import RecordRules, compile_rules
+from gpuledger.contract.avro.rules import RecordRules, Seen, check, compile_rules
 from gpuledger.contract.avro.scan import Scan
 from gpuledger.contract.avro.schema import MISSING, parse
 from gpuledger.contract.avro.writer import WriterCompiler
@@ -40,7 +41,7 @@ class Codec:
         root, named = parse(schema)
         self.name = root.name
         self._root = root
-        self._fields = ReaderCompiler(named).fields(root)
+        self._stages = stages(root, ReaderCompiler(named).fields(root))
         self._write = WriterCompiler(named).compile(root, "")
         self._rules: list[RecordRules] = compile_rules(root, named)
         self._defaults = {
@@ -54,13 +55,13 @@ class Codec:
         """The body of a record; fields that ``value`` leaves out take their defaults. Raises BadRecord."""
         out = bytearray()
         self._write(out, value)
-        self.check({**self._defaults, **value}, {})
+        check(self._rules, {**self._defaults, **value}, Seen())
         return bytes(out)
 
     def decode(self, body: bytes | bytearray | memoryview, limits: Limits = DEFAULT) -> dict[str, Any]:
         """The record that ``body`` holds, exactly. Raises BadRecord and nothing else, whatever the bytes."""
-        values, positions = self._read(body, limits)
-        self.check(values, positions)
+        values, seen = self._read(body, limits)
+        check(self._rules, values, seen)
         return values
 
     def decode_as(
@@ -80,31 +81,29 @@ class Codec:
             values, _ = self._read(resolution.rewrite(body), limits)
         except BadRecord as error:
             raise BadRecord(error.reason, f"as the reader sees it: {error}", error.field) from error
-        self.check(values, {})
+        check(self._rules, values, Seen())
         return values
 
-    def check(self, values: Mapping[str, Any], positions: Mapping[str, int]) -> None:
-        """Apply the annotations' rules to a record in Python's form. Raises BadRecord.
-
-        ``positions`` says where the outermost fields begin, as far as that is known.
-        """
-        for rules in self._rules:
-            rules.check(values, positions)
-
-    def _read(
-        self, body: bytes | bytearray | memoryview, limits: Limits
-    ) -> tuple[dict[str, Any], dict[str, int]]:
+    def _read(self, body: bytes | bytearray | memoryview, limits: Limits) -> tuple[dict[str, Any], Seen]:
         scan = Scan(body, limits)
         values: dict[str, Any] = {}
-        positions: dict[str, int] = {}
+        seen = Seen()
         position = 0
-        for name, reader in self._fields:
-            positions[name] = position
-            values[name], position = reader(scan, position)
+        for run, fields in self._stages:
+            decoded = decode_run(scan, position, run) if run else None
+            if decoded is not None:
+                values.update(decoded.columns)
+                seen.positions.update(decoded.positions)
+                seen.extremes.update(decoded.extremes)
+                position = decoded.end
+                continue
+            for name, reader in fields:
+                seen.positions[name] = position
+                values[name], position = reader(scan, position)
         if position != scan.size:
             message = f"{scan.size - position} bytes after the end of the record"
             raise BadRecord(reasons.TRAILING_BYTES, message, "", position)
-        return values, positions
+        return values, seen
 
     def _resolution(self, writer_text: str) -> tuple[Codec, Resolution | None]:
         """The writer's codec, and the way from its schema to this one where they differ."""

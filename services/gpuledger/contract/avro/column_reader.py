@@ -67,27 +67,11 @@ def _read_longs(scan: Scan, position: int, path: str) -> tuple[Longs, int]:
             continue
         if stop < 0:
             stop = find_end(octets, at, count, path)
-        block = _with_absolute_first(scan, at, stop, count, path)
+        block = decode_block(data, octets, at, stop, count, path)
         position = stop
         if whole:
             whole.frombytes(block.view(np.uint8).data)
             block = None
-
-
-def _with_absolute_first(scan: Scan, start: int, stop: int, count: int, path: str) -> Longs:
-    """A block whose first integer may be far longer than the rest, as in a delta-coded column.
-
-    Decoded with the rest, one long integer would make all of them take the path of long integers.
-    """
-    data = scan.data
-    if stop - start > count and min(data[start : start + 4]) >= 0x80:
-        first, after = decode_one(data, start, path)
-        if after <= stop:
-            values = np.empty(count, np.int64)
-            values[0] = first
-            values[1:] = decode_block(data, scan.octets, after, stop, count - 1, path)
-            return values
-    return decode_block(data, scan.octets, start, stop, count, path)
 
 
 def double_column(path: str, wire: np.dtype[Any]) -> ColumnReader:

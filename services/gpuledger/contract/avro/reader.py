@@ -121,6 +121,8 @@ def _long(path: str) -> Reader:
 
 def _int(path: str) -> Reader:
     def read(scan: Scan, position: int) -> tuple[Any, int]:
+        if position < scan.size and (octet := scan.data[position]) < 0x80:
+            return (octet >> 1) ^ -(octet & 1), position + 1
         value, after = decode_one(scan.data, position, path)
         if not _INT_MIN <= value <= _INT_MAX:
             raise BadRecord(reasons.OUT_OF_RANGE, f"{value} is beyond 32 bits", path, position)
@@ -144,7 +146,10 @@ def _real(layout: struct.Struct) -> Callable[[str], Reader]:
 
 def _span(scan: Scan, position: int, limit: int, path: str) -> tuple[int, int]:
     """Start and end of a value that is preceded by its length in bytes."""
-    size, start = decode_one(scan.data, position, path)
+    if position < scan.size and (octet := scan.data[position]) < 0x80:
+        size, start = (octet >> 1) ^ -(octet & 1), position + 1
+    else:
+        size, start = decode_one(scan.data, position, path)
     if size < 0:
         raise BadRecord(reasons.BAD_LENGTH, f"a length of {size}", path, position)
     if size > limit:
@@ -157,6 +162,8 @@ def _span(scan: Scan, position: int, limit: int, path: str) -> tuple[int, int]:
 
 def _string(path: str) -> Reader:
     def read(scan: Scan, position: int) -> tuple[Any, int]:
+        if position < scan.size and not scan.data[position]:
+            return "", position + 1
         start, end = _span(scan, position, scan.limits.max_string_bytes, path)
         try:
             return scan.data[start:end].decode(), end
@@ -208,7 +215,11 @@ def _enum(symbols: tuple[str, ...], path: str) -> Reader:
 
 
 def _union(branches: list[Reader], path: str) -> Reader:
+    singles = dict(zip(range(0, 0x80, 2), branches, strict=False))  # by the only byte of the index
+
     def read(scan: Scan, position: int) -> tuple[Any, int]:
+        if position < scan.size and (branch := singles.get(scan.data[position])) is not None:
+            return branch(scan, position + 1)
         index, after = decode_one(scan.data, position, path)
         if not 0 <= index < len(branches):
             raise BadRecord(reasons.BAD_BRANCH, f"branch {index} of {len(branches)}", path, position)

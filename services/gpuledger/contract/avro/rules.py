@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,15 @@ from gpuledger.contract.avro.schema import (
 )
 from gpuledger.contract.errors import BadRecord, BadSchema
 
-Positions: TypeAlias = Mapping[str, int]
-
 SMALL_COLUMN_ITEMS = 32  # below this Python's min and max are cheaper than numpy's
+
+
+@dataclass(slots=True)
+class Seen:
+    """What decoding knows of the outermost fields: where they begin, and the extremes of some columns."""
+
+    positions: dict[str, int] = field(default_factory=dict)
+    extremes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +58,42 @@ class RecordRules:
     groups: list[tuple[str, ...]] = field(default_factory=list)
     bounds: list[Bounds] = field(default_factory=list)
 
-    def check(self, root: Mapping[str, Any], positions: Positions) -> None:
+    def check(self, root: Mapping[str, Any], seen: Seen) -> None:
         """Raises BadRecord at the first value that breaks a rule."""
-        position = positions.get(self.steps[0]) if self.steps and self.steps[0] else None
         for record, label in _places(root, self.steps, ""):
             for group in self.groups:
-                self._check_lengths(record, group, label, positions)
+                self._check_lengths(record, group, label, seen)
             for bounds in self.bounds:
                 value = record.get(bounds.name)
-                if value is not None:
-                    at = position if self.steps else positions.get(bounds.name)
-                    _check_bounds(value, bounds, record if bounds.target_is_local else root, label, at)
+                if value is None:
+                    continue
+                known = None if self.steps else seen.extremes.get(bounds.name)
+                low, high = extremes(value) if known is None else known
+                if low is not None and high is not None:
+                    scope = record if bounds.target_is_local else root
+                    _check_bounds(low, high, bounds, scope, label, self._position(bounds.name, seen))
 
     def _check_lengths(
-        self, record: Mapping[str, Any], group: tuple[str, ...], label: str, positions: Positions
+        self, record: Mapping[str, Any], group: tuple[str, ...], label: str, seen: Seen
     ) -> None:
         first = group[0]
         length = len(record.get(first, ()))
         for name in group:
             other = len(record.get(name, ()))
             if other != length:
-                at = positions.get(self.steps[0] or "" if self.steps else name)
                 message = f"{other} values, while {label}{first} has {length}"
+                at = self._position(name, seen)
                 raise BadRecord(reasons.UNEQUAL_COLUMNS, message, f"{label}{name}", at)
+
+    def _position(self, name: str, seen: Seen) -> int | None:
+        """Where the outermost field that holds the value begins."""
+        return seen.positions.get(self.steps[0] or "" if self.steps else name)
+
+
+def check(rules: Iterable[RecordRules], values: Mapping[str, Any], seen: Seen) -> None:
+    """Apply the rules of a schema to a record in Python's form. Raises BadRecord."""
+    for rule in rules:
+        rule.check(values, seen)
 
 
 def _places(value: Any, steps: tuple[str | None, ...], label: str) -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -98,11 +117,8 @@ def _places(value: Any, steps: tuple[str | None, ...], label: str) -> Iterator[t
 
 
 def _check_bounds(
-    value: Any, bounds: Bounds, scope: Mapping[str, Any], label: str, position: int | None
+    low: int, high: int, bounds: Bounds, scope: Mapping[str, Any], label: str, position: int | None
 ) -> None:
-    low, high = extremes(value)
-    if low is None or high is None:
-        return
     name = f"{label}{bounds.name}"
     if bounds.target is not None:
         length = _length(scope, bounds.target)

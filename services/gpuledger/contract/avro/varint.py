@@ -22,6 +22,10 @@ Words = npt.NDArray[Any]  # unsigned integers, each with the bytes of one varint
 
 MAX_VARINT_BYTES: Final = 10  # 64 bits in groups of 7
 CHUNK_BYTES: Final = 1 << 15  # temporaries of one step then fit a core's second-level cache
+PADDING_BYTES: Final = (
+    10  # words of 4 and 8 bytes, and the 2 bytes after 8, are loaded wherever an integer starts
+)
+CHUNK_INTEGERS: Final = 1 << 14  # likewise
 _U32: Final = np.uint32
 _U64: Final = np.uint64
 
@@ -90,7 +94,7 @@ def decode_block(data: bytes, octets: Octets, start: int, stop: int, count: int,
             raise BadRecord(
                 reasons.BAD_BLOCK_SIZE, f"{count} integers take more than {size} bytes", path, start
             )
-        return _unzigzag_octets(block)
+        return unzigzag_octets(block)
     values = np.empty(count, np.int64)
     filled, at = 0, start
     while at < stop:
@@ -120,30 +124,73 @@ def _decode_chunk(data: bytes, octets: Octets, at: int, end: int, out: Longs, fi
     found = ends.size
     if filled + found > out.size:
         raise BadRecord(reasons.BAD_BLOCK_SIZE, f"more than {out.size} integers in the block", path, at)
-    starts = np.empty(found, np.int64)
-    starts[0] = 0
-    np.add(ends[:-1], 1, out=starts[1:])
     # Words reach past the last integer: near the record's end they need a padded copy of the chunk.
-    padded, offset = (data, at) if end + 8 <= len(data) else (data[at:end] + bytes(8), 0)
-    target = out[filled : filled + found]
-    words = _words(padded, offset, end - at, "<u4").take(starts)
-    stops = ~words & _U32(0x80808080)
-    if np.count_nonzero(stops) == found:
-        target[:] = _unzigzag(_compact32(words & (stops ^ (stops - _U32(1)))), np.int32)
-        return found
-    wide = _words(padded, offset, end - at, "<u8").take(starts)
-    last = ~wide & _U64(0x8080808080808080)
-    raw = _compact64(wide & (last ^ (last - _U64(1))))
-    longer = np.flatnonzero(last == 0)
-    if longer.size:
-        _add_high_bits(octets[at:end], starts[longer], ends[longer], raw, longer, at, path)
-    target[:] = _unzigzag(raw, np.int64)
+    padded, offset = (
+        (data, at) if end + PADDING_BYTES <= len(data) else (data[at:end] + bytes(PADDING_BYTES), 0)
+    )
+    wrong = decode_marked(padded, offset, ends, out[filled : filled + found])
+    if wrong is not None:
+        message = "an integer of more than ten bytes or with bits beyond the 64th"
+        raise BadRecord(reasons.BAD_VARINT, message, path, at + wrong)
     return found
 
 
-def _words(buffer: bytes, offset: int, count: int, dtype: str) -> Words:
-    """The word that begins at each of ``count`` bytes: an aligned copy, since taking from it is cheaper."""
-    return np.ascontiguousarray(np.ndarray((count,), dtype, buffer, offset, (1,)))
+def decode_marked(buffer: bytes, offset: int, ends: npt.NDArray[np.intp], out: Longs) -> int | None:
+    """Decode integers whose last bytes lie at ``offset + ends``, the first beginning at ``offset``.
+
+    ``buffer`` goes on for PADDING_BYTES after the last of them. Where one is longer than an integer may be,
+    the result says how far from ``offset`` it begins, and ``out`` is not complete.
+    """
+    for first in range(0, ends.size, CHUNK_INTEGERS):
+        part = ends[first : first + CHUNK_INTEGERS]
+        base = int(ends[first - 1]) + 1 if first else 0
+        wrong = _decode_part(buffer, offset + base, part - base, out[first : first + CHUNK_INTEGERS])
+        if wrong is not None:
+            return base + wrong
+    return None
+
+
+def _decode_part(buffer: bytes, offset: int, ends: npt.NDArray[np.intp], out: Longs) -> int | None:
+    starts = np.empty(ends.size, np.int64)
+    starts[0] = 0
+    np.add(ends[:-1], 1, out=starts[1:])
+    # An aligned copy of the word that begins at each byte: taking from it is far cheaper than unaligned.
+    words = np.ascontiguousarray(np.ndarray((int(ends[-1]) + 1,), "<u4", buffer, offset, (1,))).take(starts)
+    stops = ~words & _U32(0x80808080)
+    out[:] = _unzigzag(_compact32(words & (stops ^ (stops - _U32(1)))), np.int32)
+    if np.count_nonzero(stops) == ends.size:
+        return None
+    longer = np.flatnonzero(stops == 0)
+    return _decode_longer(buffer, offset, starts, ends, longer, out)
+
+
+def _decode_longer(
+    buffer: bytes,
+    offset: int,
+    starts: Longs,
+    ends: npt.NDArray[np.intp],
+    longer: npt.NDArray[np.intp],
+    out: Longs,
+) -> int | None:
+    """Decode again those of more than 4 bytes; as ``decode_marked``."""
+    begin = starts[longer]
+    lengths = ends[longer] - begin + 1
+    words = np.ndarray((int(begin[-1]) + 1,), "<u8", buffer, offset, (1,))[begin]
+    stops = ~words & _U64(0x8080808080808080)
+    raw = _compact64(words & (stops ^ (stops - _U64(1))))
+    longest = np.flatnonzero(lengths > 8)
+    if longest.size:
+        high = np.ndarray((int(begin[-1]) + 1,), "<u2", buffer, offset + 8, (1,))[begin[longest]].astype(
+            np.uint64
+        )
+        ninth, tenth = high & _U64(0x7F), high >> _U64(8)
+        tenth[lengths[longest] == 9] = 0
+        wrong = np.flatnonzero((lengths[longest] > MAX_VARINT_BYTES) | (tenth > _U64(1)))
+        if wrong.size:
+            return int(begin[longest[wrong[0]]])
+        raw[longest] |= (ninth << _U64(56)) | (tenth << _U64(63))
+    out[longer] = _unzigzag(raw, np.int64)
+    return None
 
 
 def _compact32(words: Words) -> Words:
@@ -161,27 +208,6 @@ def _compact64(words: Words) -> Words:
     return closed
 
 
-def _add_high_bits(
-    chunk: Octets,
-    starts: Longs,
-    ends: npt.NDArray[np.intp],
-    raw: Words,
-    where: npt.NDArray[np.intp],
-    at: int,
-    path: str,
-) -> None:
-    """Add the ninth and tenth byte of the integers that have them; refuse what is longer."""
-    lengths = ends - starts + 1
-    ninth = chunk[starts + 8].astype(np.uint64)
-    tenth = np.where(lengths == MAX_VARINT_BYTES, chunk[np.minimum(starts + 9, ends)], 0).astype(np.uint64)
-    wrong = np.flatnonzero((lengths > MAX_VARINT_BYTES) | (tenth > 1))
-    if wrong.size:
-        position = at + int(starts[wrong[0]])
-        message = "an integer of more than ten bytes or with bits beyond the 64th"
-        raise BadRecord(reasons.BAD_VARINT, message, path, position)
-    raw[where] |= ((ninth & _U64(0x7F)) << _U64(56)) | (tenth << _U64(63))
-
-
 def _unzigzag(raw: Words, signed: type[np.signedinteger]) -> npt.NDArray[Any]:
     one = raw.dtype.type(1)
     sign = (raw & one).view(signed)
@@ -191,7 +217,8 @@ def _unzigzag(raw: Words, signed: type[np.signedinteger]) -> npt.NDArray[Any]:
     return values
 
 
-def _unzigzag_octets(block: Octets) -> Longs:
+def unzigzag_octets(block: Octets) -> Longs:
+    """The integers of one byte each."""
     return _unzigzag(block, np.int8).astype(np.int64)
 
 
