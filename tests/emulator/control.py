@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import select
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -20,6 +21,7 @@ from tests.emulator.truth import Truth, read_truth
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent.parent / "build" / "emulator"
 LIBCUDA = BUILD / "lib" / "libcuda.so.1"
+MEMORY = Path("/dev/shm")  # the model changes all the time; it belongs into memory
 START_S = 10.0  # gpud starts in milliseconds; a loaded machine may need longer
 STOP_S = 1.0  # a workload that waits for a long queue does not see SIGTERM before its end
 
@@ -41,7 +43,7 @@ def build() -> None:
 class Emulator:
     """A set of devices, alive between `start` and `stop` (or inside `with`).
 
-    `directory` holds the model and the truth file; without one a directory in /dev/shm is made and removed.
+    `directory` holds the model and the truth file; without one a directory in memory is made and removed.
     Every process started through `spawn` is stopped with it. Not thread-safe.
     """
 
@@ -99,7 +101,9 @@ class Emulator:
         """Build if needed and start gpud. Raises EmulatorError."""
         build()
         if self._directory is None:
-            self._directory = Path(tempfile.mkdtemp(prefix="gpuemu-", dir="/dev/shm"))
+            self._directory = Path(
+                tempfile.mkdtemp(prefix="gpuemu-", dir=MEMORY if MEMORY.is_dir() else None)
+            )
         self._directory.mkdir(parents=True, exist_ok=True)
         command = [str(BUILD / "bin" / "gpud"), "--stop-on-eof", "--shm", str(self.shm_path)]
         command += ["--truth", str(self._directory / "truth.bin")]
@@ -159,6 +163,23 @@ class Emulator:
         )
         self._processes.append(process)
         return process
+
+    @contextlib.contextmanager
+    def nvml_here(self) -> Iterator[None]:
+        """Let pynvml in this very process see these devices: nvmlInit and nvmlShutdown lie inside.
+
+        The library is loaded by path beforehand; pynvml's own load by name then finds it.
+        """
+        ctypes.CDLL(str(LIBCUDA.with_name("libnvidia-ml.so.1")))
+        before = os.environ.get("GPUEMU_SHM")
+        os.environ["GPUEMU_SHM"] = str(self.shm_path)
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["GPUEMU_SHM"]
+            else:
+                os.environ["GPUEMU_SHM"] = before
 
     def truth(self) -> Truth:
         """The truth up to this instant. For checks alone. Raises TruthError."""

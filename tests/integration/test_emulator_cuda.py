@@ -35,7 +35,7 @@ def test_launches_return_at_once_and_synchronise_blocks_until_the_work_is_done(e
     """
     launched_s, synchronised_s = run(emulator, code)
     assert launched_s < 0.05
-    assert 0.1 <= synchronised_s < 0.15
+    assert 0.1 <= synchronised_s < 0.4
 
 
 def test_a_launch_blocks_when_1024_are_in_flight(emulator: Emulator) -> None:
@@ -43,15 +43,15 @@ def test_a_launch_blocks_when_1024_are_in_flight(emulator: Emulator) -> None:
     context()
     start = time.monotonic()
     for _ in range(1024):
-        launch(200)
+        launch(500)
     filled = time.monotonic()
     for _ in range(1024):
-        launch(200)
+        launch(500)
     answer = filled - start, time.monotonic() - filled
     """
     filled_s, blocked_s = run(emulator, code)
-    assert filled_s < 0.15
-    assert blocked_s > 0.15
+    assert filled_s < 0.4
+    assert blocked_s > 0.4 - filled_s
 
 
 def test_an_event_waits_for_the_launches_before_it_and_not_for_those_after(emulator: Emulator) -> None:
@@ -70,7 +70,26 @@ def test_an_event_waits_for_the_launches_before_it_and_not_for_those_after(emula
     """
     early, late, stream, waited_s = run(emulator, code)
     assert (early, late, stream) == (600, 0, 600)
-    assert 0.02 <= waited_s < 0.15
+    assert 0.02 <= waited_s < 0.2
+
+
+def test_a_stream_is_ready_whatever_another_one_copies(emulator: Emulator) -> None:
+    code = """
+    context()
+    streams = [c_void_p(), c_void_p()]
+    for stream in streams:
+        ok(cuda.cuStreamCreate(byref(stream), 0))
+    _, address = allocate(1 << 30)
+    host, size = ctypes.create_string_buffer(1), c_size_t(1 << 30)  # 90 ms; no byte of it is read
+    start = time.monotonic()
+    ok(cuda.cuMemcpyHtoDAsync_v2(address, host, size, streams[0]))
+    queries = [cuda.cuStreamQuery(stream) for stream in streams]
+    ok(cuda.cuStreamSynchronize(streams[0]))
+    answer = queries, time.monotonic() - start
+    """
+    queries, copied_s = run(emulator, code)
+    assert queries == [600, 0]
+    assert copied_s >= 0.089
 
 
 def test_memory_runs_out_and_comes_back(emulator: Emulator) -> None:

@@ -18,7 +18,7 @@ from tests.emulator import DeviceSpec, Emulator, EmulatorError, Truth, TruthErro
 from tests.emulator.programs import NVML_PRELUDE, run_python
 
 ROOT = Path(__file__).resolve().parents[2]
-KILL_REACTION_S = 1.0  # gpud reacts in milliseconds; this machine may be busy
+KILL_REACTION_S = 3.0  # gpud reacts in milliseconds; this machine may be busy
 
 
 def boot_ns() -> int:
@@ -53,6 +53,17 @@ def test_a_lone_trainers_busy_time_is_exactly_the_work_that_it_launched() -> Non
         (stay,) = truth.stays(emulator.uuids[0])
         assert (stay.pid, stay.busy_ns) == (trainer.pid, done["work_ns"])
         assert stay.closed_boot_ns is not None
+
+
+@pytest.mark.parametrize("mode", ["infer", "hog", "tiny", "nosync", "late", "idle"])
+def test_every_workload_gets_the_device_time_that_it_reports(mode: str) -> None:
+    demand = ["--burst", "3", "--duration-us", "300", "--rate", "100", "--sync-every", "11"]
+    with Emulator() as emulator:
+        done = report(emulator.spawn([mode, "--seconds", "0.2", *demand]))
+        (stay,) = emulator.truth().stays(emulator.uuids[0])
+        assert stay.busy_ns == done["work_ns"]
+        assert (done["launches"] > 0) == (mode != "idle")
+        assert (done["bytes_d2h"] > 0) == (mode in ("infer", "hog"))
 
 
 def test_busy_time_of_adjoining_intervals_adds_up() -> None:

@@ -8,6 +8,7 @@ import textwrap
 import time
 from typing import Any
 
+import pynvml
 import pytest
 
 from tests.emulator import A100, T4, DeviceSpec, Emulator
@@ -171,6 +172,16 @@ def test_power_and_energy_follow_the_active_multiprocessors() -> None:
         time.sleep(SAMPLE_S)
         power_mw, mean_mw = ask(emulator, code)
     assert [power_mw, mean_mw] == pytest.approx([300_000, 300_000], rel=0.05)
+
+
+def test_pynvml_in_the_process_of_the_tests_sees_one_emulator_after_another() -> None:
+    for count in (1, 3):
+        with Emulator([T4] * count, seed=count) as emulator, emulator.nvml_here():
+            pynvml.nvmlInit()
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+            uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
+            pynvml.nvmlShutdown()
+        assert uuids == emulator.uuids
 
 
 def test_what_the_library_lacks_is_reported_as_a_missing_function() -> None:

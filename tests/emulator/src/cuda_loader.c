@@ -1,11 +1,10 @@
 /* cuGetProcAddress, which hands out the exported functions themselves, and the texts of results. */
-#include "cuda_state.h"
+#include "cuda_abi.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
-#define EXPORT __attribute__((visibility("default"), noinline, noclone, used))
 #define PER_THREAD_STREAM_FLAG 2ull /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
 
 enum { QUERY_FOUND = 0, QUERY_NOT_FOUND = 1, LONGEST_NAME = 128 };

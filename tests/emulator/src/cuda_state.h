@@ -4,6 +4,8 @@
 #include "model.h"
 #include <stddef.h>
 
+#define PCIE_BYTES_PER_S 12000000000ull /* between host and device */
+
 enum cuda_result {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_INVALID_VALUE = 1,
@@ -30,18 +32,6 @@ struct context {
     int references; /* of a primary context */
 };
 
-struct stream {
-    uint32_t magic;
-    struct context *context;
-    uint64_t last_launch; /* number of its last launch in the client's queue */
-};
-
-struct event {
-    uint32_t magic;
-    struct context *context;
-    uint64_t after_launch, copies_done_ns;
-};
-
 enum memory_kind { MEMORY_DEVICE, MEMORY_MANAGED };
 
 int state_init(void);
@@ -64,8 +54,8 @@ int memory_check(uint64_t address, uint64_t bytes); /* that it lies inside one a
 int memory_info(uint64_t *free_bytes, uint64_t *total_bytes);
 
 int launch(const void *function, uint64_t blocks, uint64_t block_threads, void *stream, void **parameters);
-int copy_wait(uint64_t bytes, bool wait_for_launches); /* a copy that blocks */
-int copy_start(uint64_t bytes, uint64_t bytes_per_s);  /* one that does not */
+int copy_wait(uint64_t bytes, bool wait_for_launches);              /* a copy that blocks */
+int copy_start(uint64_t bytes, uint64_t bytes_per_s, void *stream); /* one that does not */
 int wait_all(void);
 int stream_create(void **stream);
 int stream_destroy(void *stream);

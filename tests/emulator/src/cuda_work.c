@@ -1,5 +1,5 @@
-/* Launches, copies, streams, events, and waiting for them. */
-#include "cuda_context.h"
+/* Launches and copies, and waiting for them. */
+#include "cuda_work.h"
 #include "kernel.h"
 
 #include <stdlib.h>
@@ -9,16 +9,13 @@
 #define SPIN_NS 90000ull             /* the tail of a wait is spun: a sleep would end too late by about this */
 #define WAKE_EARLY_NS 60000ull       /* how much earlier a sleep is set to end */
 #define LONGEST_SLEEP_NS 5000000ull  /* another process may die and give its turn away */
-#define PCIE_BYTES_PER_S 12000000000ull
 #define COPY_OVERHEAD_NS 5000ull
-#define STREAM_MAGIC 0x4d525453u
-#define EVENT_MAGIC 0x544e5645u
 
-enum { MAX_WARPS_PER_SM = 64, WARP_THREADS = 32, LEGACY_STREAM = 1, PER_THREAD_STREAM = 2 };
+enum { MAX_WARPS_PER_SM = 64, WARP_THREADS = 32 };
 
 static uint64_t copies_end_ns; /* when the copy engine has finished what was asked of it */
 
-static uint64_t copies_done_ns(void)
+uint64_t copies_done_ns(void)
 {
     return __atomic_load_n(&copies_end_ns, __ATOMIC_ACQUIRE);
 }
@@ -63,7 +60,7 @@ static int enter(struct context *context)
     return CUDA_ERROR_UNKNOWN;
 }
 
-static int wait_for_launch(struct context *context, uint64_t target)
+int wait_for_launch(struct context *context, uint64_t target)
 {
     sharpen_timer();
     for (;;) {
@@ -82,7 +79,7 @@ static int wait_for_launch(struct context *context, uint64_t target)
     }
 }
 
-static int last_launch(struct context *context, uint64_t *number)
+int last_launch(struct context *context, uint64_t *number)
 {
     int result = enter(context);
     if (result)
@@ -92,15 +89,21 @@ static int last_launch(struct context *context, uint64_t *number)
     return CUDA_SUCCESS;
 }
 
-static bool is_default(const void *stream)
+int launch_ready(struct context *context, uint64_t number)
 {
-    return (uintptr_t)stream <= PER_THREAD_STREAM;
+    int result = enter(context);
+    if (result)
+        return result;
+    bool done = context->client->head >= number;
+    device_unlock(context->device);
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-static int find_stream(void *handle, struct stream **stream)
+int wait_for_copies(uint64_t done_ns)
 {
-    *stream = is_default(handle) ? NULL : handle;
-    return !*stream || (*stream)->magic == STREAM_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    sharpen_timer();
+    pause_until(done_ns);
+    return CUDA_SUCCESS;
 }
 
 static uint32_t occupancy_ppm(uint64_t blocks, uint64_t block_threads, uint32_t sms)
@@ -132,7 +135,7 @@ int launch(const void *function, uint64_t blocks, uint64_t block_threads, void *
     struct stream *stream;
     int result = context_check(context);
     if (!result)
-        result = find_stream(stream_handle, &stream);
+        result = stream_find(stream_handle, &stream);
     if (result)
         return result;
     if (!blocks || !block_threads || block_threads > 1024)
@@ -156,9 +159,12 @@ int launch(const void *function, uint64_t blocks, uint64_t block_threads, void *
     }
 }
 
-int copy_start(uint64_t bytes, uint64_t bytes_per_s)
+int copy_start(uint64_t bytes, uint64_t bytes_per_s, void *handle)
 {
+    struct stream *stream;
     int result = context_check(context_current());
+    if (!result)
+        result = stream_find(handle, &stream);
     if (result)
         return result;
     uint64_t span_ns = COPY_OVERHEAD_NS + (uint64_t)((double)bytes * NS_PER_S / (double)bytes_per_s);
@@ -167,6 +173,8 @@ int copy_start(uint64_t bytes, uint64_t bytes_per_s)
         next_ns = (end_ns > now_ns ? end_ns : now_ns) + span_ns;
     while (!__atomic_compare_exchange_n(&copies_end_ns, &end_ns, next_ns, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE));
+    if (stream)
+        stream->copies_done_ns = next_ns;
     return CUDA_SUCCESS;
 }
 
@@ -174,10 +182,8 @@ int copy_wait(uint64_t bytes, bool wait_for_launches)
 {
     int result = wait_for_launches ? wait_all() : CUDA_SUCCESS;
     if (!result)
-        result = copy_start(bytes, PCIE_BYTES_PER_S);
-    if (!result)
-        pause_until(copies_done_ns());
-    return result;
+        result = copy_start(bytes, PCIE_BYTES_PER_S, NULL);
+    return result ? result : wait_for_copies(copies_done_ns());
 }
 
 int wait_all(void)
@@ -187,129 +193,5 @@ int wait_all(void)
     int result = last_launch(context, &target);
     if (!result)
         result = wait_for_launch(context, target);
-    if (!result)
-        pause_until(copies_done_ns());
-    return result;
-}
-
-int stream_create(void **handle)
-{
-    struct context *context = context_current();
-    int result = context_check(context);
-    if (result || !handle)
-        return result ? result : CUDA_ERROR_INVALID_VALUE;
-    struct stream *stream = calloc(1, sizeof *stream);
-    *stream = (struct stream){STREAM_MAGIC, context, 0};
-    *handle = stream;
-    return CUDA_SUCCESS;
-}
-
-int stream_destroy(void *handle)
-{
-    struct stream *stream;
-    int result = find_stream(handle, &stream);
-    if (result || !stream)
-        return CUDA_ERROR_INVALID_HANDLE;
-    stream->magic = 0; /* kept, so that a stale handle is found out */
-    return CUDA_SUCCESS;
-}
-
-int stream_wait(void *handle)
-{
-    struct stream *stream;
-    int result = find_stream(handle, &stream);
-    if (result || !stream)
-        return result ? result : wait_all();
-    result = wait_for_launch(stream->context, stream->last_launch);
-    if (!result)
-        pause_until(copies_done_ns());
-    return result;
-}
-
-static int launch_ready(struct context *context, uint64_t number)
-{
-    int result = enter(context);
-    if (result)
-        return result;
-    bool done = context->client->head >= number;
-    device_unlock(context->device);
-    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
-
-int stream_query(void *handle)
-{
-    struct stream *stream;
-    int result = find_stream(handle, &stream);
-    if (result)
-        return result;
-    struct context *context = stream ? stream->context : context_current();
-    uint64_t number = stream ? stream->last_launch : 0;
-    if (!stream && (result = last_launch(context, &number)))
-        return result;
-    result = launch_ready(context, number);
-    return !result && monotonic_ns() < copies_done_ns() ? CUDA_ERROR_NOT_READY : result;
-}
-
-static int find_event(void *handle, struct event **event)
-{
-    *event = handle;
-    return handle && (*event)->magic == EVENT_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-int event_create(void **handle)
-{
-    struct context *context = context_current();
-    int result = context_check(context);
-    if (result || !handle)
-        return result ? result : CUDA_ERROR_INVALID_VALUE;
-    struct event *event = calloc(1, sizeof *event);
-    *event = (struct event){EVENT_MAGIC, context, 0, 0};
-    *handle = event;
-    return CUDA_SUCCESS;
-}
-
-int event_destroy(void *handle)
-{
-    struct event *event;
-    int result = find_event(handle, &event);
-    if (!result)
-        event->magic = 0; /* kept, as streams are */
-    return result;
-}
-
-int event_record(void *handle, void *stream_handle)
-{
-    struct event *event;
-    struct stream *stream;
-    int result = find_event(handle, &event);
-    if (!result)
-        result = find_stream(stream_handle, &stream);
-    uint64_t number = 0;
-    if (!result)
-        result = stream ? context_check(event->context) : last_launch(event->context, &number);
-    if (result)
-        return result;
-    event->after_launch = stream ? stream->last_launch : number;
-    event->copies_done_ns = copies_done_ns();
-    return CUDA_SUCCESS;
-}
-
-int event_wait(void *handle)
-{
-    struct event *event;
-    int result = find_event(handle, &event);
-    if (!result)
-        result = wait_for_launch(event->context, event->after_launch);
-    if (!result)
-        pause_until(event->copies_done_ns);
-    return result;
-}
-
-int event_query(void *handle)
-{
-    struct event *event;
-    int result = find_event(handle, &event);
-    if (!result)
-        result = launch_ready(event->context, event->after_launch);
-    return !result && monotonic_ns() < event->copies_done_ns ? CUDA_ERROR_NOT_READY : result;
+    return result ? result : wait_for_copies(copies_done_ns());
 }

@@ -1,0 +1,20 @@
+/* Between launches and the streams and events that wait for them. */
+#ifndef GPUEMU_CUDA_WORK_H
+#define GPUEMU_CUDA_WORK_H
+#include "cuda_context.h"
+
+struct stream {
+    uint32_t magic;
+    struct context *context;
+    uint64_t last_launch; /* number of its last launch in the client's queue */
+    uint64_t copies_done_ns;
+};
+
+int stream_find(void *handle, struct stream **stream); /* NULL for the default streams */
+int wait_for_launch(struct context *context, uint64_t number);
+int wait_for_copies(uint64_t done_ns);
+int last_launch(struct context *context, uint64_t *number);
+int launch_ready(struct context *context, uint64_t number);
+uint64_t copies_done_ns(void); /* of all streams */
+
+#endif
