@@ -88,10 +88,8 @@ def test_a_change_that_is_not_backward_compatible_is_refused(bus: BusSettings, u
         assert registry.compatibility() == "BACKWARD"
         assert registry.check_compatible(subject, BREAKING).compatible  # nothing is there yet
         registry.register(subject, OLD)
-        answer = registry.check_compatible(subject, BREAKING)
-        assert not answer.compatible
-        assert answer.problems
-        with pytest.raises(Refused):
+        assert not registry.check_compatible(subject, BREAKING).compatible
+        with pytest.raises(Refused, match="/fields/1"):
             registry.register(subject, BREAKING)
         assert registry.check_compatible(subject, NEWER).compatible
         registry.register(subject, NEWER)
