@@ -1,0 +1,96 @@
+"""What the core returns: the rows of one window, and whether they add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+from gpuledger.contract.records import ChargeSet
+
+TEXT_COLUMNS = (
+    "device",
+    "consumer_kind",
+    "consumer",
+    "container",
+    "reason",
+    "region",
+    "zone",
+    "instance_type",
+    "capacity_type",
+    "parent_uuid",
+    "gpu_model",
+    "mig_profile",
+    "sharing",
+    "namespace",
+    "pod",
+    "workload",
+    "team",
+    "cost_centre",
+    "currency",
+    "policy",
+    "price_ids",
+    "evidence",
+)
+MONEY_COLUMNS = ("used_nano", "held_idle_nano", "unallocated_nano", "unobserved_nano")
+TIME_COLUMNS = ("used_ns", "held_idle_ns", "unallocated_ns", "unobserved_ns")
+NOT_ROWS = frozenset({"offset_starts", "offset_counts", "texts"})
+ROW_COLUMNS = tuple(
+    item.name
+    for item in fields(ChargeSet)
+    if item.name not in NOT_ROWS and (item.type in ("Longs", "Doubles"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRow:
+    """A row with its texts: every row column of the ChargeSet by name, such as ``row["used_nano"]``."""
+
+    values: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @property
+    def total_nano(self) -> int:
+        """Money of the row in nano."""
+        return sum(self.values[name] for name in MONEY_COLUMNS)
+
+    @property
+    def total_ns(self) -> int:
+        """GPU time of the row in ns."""
+        return sum(self.values[name] for name in TIME_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """The charges of one window.
+
+    The conservation errors are the rows' sums less what the node cost, computed apart from every split:
+    the price of the whole node, or of a whole GPU times the GPUs, over the node's life in the window.
+    Both are 0, or the core is wrong.
+    """
+
+    record: ChargeSet
+    conservation_error_nano: int
+    conservation_error_ns: int
+
+    def to_record(self) -> ChargeSet:
+        """The record for gpu.charges."""
+        return self.record
+
+    def rows(self) -> Iterator[ChargeRow]:
+        """The rows in the order of their keys."""
+        texts = self.record.texts
+        columns = {name: getattr(self.record, name).tolist() for name in ROW_COLUMNS}
+        for name in TEXT_COLUMNS:
+            columns[name] = [texts[index] for index in columns[name]]
+        for values in zip(*columns.values(), strict=True):
+            yield ChargeRow(dict(zip(columns, values, strict=True)))
+
+
+def sums(record: ChargeSet) -> tuple[int, int]:
+    """(money in nano, GPU time in ns) of all rows."""
+    money = sum(int(value) for name in MONEY_COLUMNS for value in getattr(record, name).tolist())
+    time = sum(int(value) for name in TIME_COLUMNS for value in getattr(record, name).tolist())
+    return money, time

@@ -1,0 +1,180 @@
+"""charges(window) = f(the node's records of that window, the configuration), for many windows in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuledger.attribution.beside import Silicon, add_usage, finish
+from gpuledger.attribution.charges import Charges, sums
+from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node, slots_of
+from gpuledger.attribution.evidence import explain, weakest
+from gpuledger.attribution.gather import Prepared, gather, prepare, resolve_unknown
+from gpuledger.attribution.outstanding import outstanding
+from gpuledger.attribution.pieces import Holding, Piece, cut_unsampled, pieces_of
+from gpuledger.attribution.rows import write_columns
+from gpuledger.attribution.samples import gather_samples
+from gpuledger.attribution.settle import Ledger
+from gpuledger.attribution.sharing import processor_sharing
+from gpuledger.attribution.timeline import Span, ordered, timeline
+from gpuledger.attribution.usage import usage
+from gpuledger.attribution.views import Views, cells_of_pieces, device_lengths, is_open, sampled_holes
+from gpuledger.attribution.window import NodeWindow
+from gpuledger.contract.records import ChargeSet
+from gpuledger.contract.rows import NODE_DEVICE
+from gpuledger.pricing import PriceBook, PricedDevice, Prices, TeamMap, Teams
+
+
+def charge_window(window: NodeWindow, prices: Prices, teams: Teams) -> Charges:
+    """The charges of one window; see ``charge_windows``."""
+    return charge_windows([window], prices, teams)[0]
+
+
+def charge_windows(windows: Sequence[NodeWindow], prices: Prices, teams: Teams) -> list[Charges]:
+    """The charges of each window, in the order given.
+
+    A window's charges depend on its own records and the configuration alone, to the byte: neither on the
+    order of its records nor on which other windows are charged with it. Raises Refused where a window pins
+    a version of prices or teams that is not known.
+    """
+    ledgers: list[Ledger] = []
+    ready: list[Prepared] = []
+    for window in windows:
+        book = prices.at(window.window_start_ns, window.price_version)
+        team_map = teams.at(window.window_start_ns, window.team_version)
+        records = ordered(window)
+        line = timeline(window, records)
+        pieces = pieces_of(line.spans, window.cluster, book, bool(records.events))
+        prepared = prepare(window, records, line, pieces)
+        ready.append(prepared)
+        ledgers.append(Ledger(window, prepared.people, book, team_map))
+    _fill(ready, ledgers)
+    sets = []
+    for prepared, ledger in zip(ready, ledgers, strict=True):
+        rows = [ledger.rows[key] for key in sorted(ledger.rows) if not ledger.rows[key].empty]
+        for row in rows:
+            row.evidence = weakest(row.evidences)
+        sets.append((_charge_set(prepared.window, ledger.book, ledger.teams), rows))
+    write_columns(sets)
+    return [
+        _checked(prepared, ledger.book, charge_set)
+        for prepared, ledger, (charge_set, _) in zip(ready, ledgers, sets, strict=True)
+    ]
+
+
+def _fill(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> None:
+    """All rows of all windows."""
+    columns = gather(ready)
+    resolve_unknown(columns)
+    samples = gather_samples(ready)
+    lengths = device_lengths(ready, columns.devices)
+    for hole in sampled_holes(ready, samples, lengths):
+        _cut(ready, hole.device, hole.start, hole.end)
+    mapped = cells_of_pieces(ready, samples, columns.devices)
+    shares = processor_sharing(outstanding(columns), columns.pair_device, mapped.cells)
+    views = Views(columns, samples, mapped, shares, lengths)
+    for prepared, ledger in zip(ready, ledgers, strict=True):
+        _settle(prepared, ledger, views)
+    add_usage(columns, ledgers, usage(columns))
+    silicon = Silicon(samples, mapped)
+    for prepared, ledger in zip(ready, ledgers, strict=True):
+        silicon.add(prepared, ledger)
+        finish(prepared, ledger)
+
+
+def _cut(ready: Sequence[Prepared], place: int, start: int, end: int) -> None:
+    firsts = [prepared.first_device for prepared in ready]
+    prepared = ready[int(np.searchsorted(firsts, place, side="right")) - 1]
+    number = place - prepared.first_device
+    if number < len(prepared.devices):
+        origin = prepared.window.window_start_ns
+        device = prepared.devices[number]
+        cut = cut_unsampled(device.pieces, [(origin + start, origin + end)])
+        prepared.devices[number] = device._replace(pieces=cut)
+
+
+def _settle(prepared: Prepared, ledger: Ledger, views: Views) -> None:
+    for number, device in enumerate(prepared.devices):
+        place = prepared.first_device + number
+        for index, piece in enumerate(device.pieces):
+            if not is_open(piece):
+                ledger.gap(device.key.uuid, piece)
+                continue
+            seen = views.device(place, index)
+            processes = views.processes(prepared, number, index, piece.holding)
+            found = explain(piece, seen, processes)
+            ledger.observed(device.key.uuid, index, piece, found, seen.sm_active)
+    for span, node in _node_spans(prepared, ledger.book):
+        slot = Slot(NODE_DEVICE, -1, node, sharing="none")
+        ledger.node(NODE_DEVICE, Piece(span.start_ns, span.end_ns, slot, Holding()))
+
+
+def _node_spans(prepared: Prepared, book: PriceBook) -> list[tuple[Span, PricedDevice]]:
+    """The window cut where what the node is paid for changes, equal neighbours merged."""
+    found: list[tuple[Span, PricedDevice]] = []
+    for span in prepared.timeline.spans:
+        if span.layout is None:
+            continue
+        gpus = gpus_of(span.layout)
+        node = priced_node(span.layout, prepared.window.cluster, gpus[0].model if gpus else "")
+        count = gpu_count(span.layout, prepared.window.cluster, book, span.start_ns, span.end_ns)
+        node = node.with_gpus(count)
+        if found and found[-1][1] == node and found[-1][0].end_ns == span.start_ns:
+            found[-1] = found[-1][0]._replace(end_ns=span.end_ns), node
+        else:
+            found.append((span, node))
+    return found
+
+
+def _charge_set(window: NodeWindow, book: PriceBook, teams: TeamMap) -> ChargeSet:
+    revision = window.revision
+    month = np.datetime64(window.window_start_ns, "ns").astype("datetime64[M]")
+    ranges = sorted(window.offset_ranges)
+    return ChargeSet(
+        cluster=window.cluster,
+        node=window.node,
+        window_start_ns=window.window_start_ns,
+        window_length_ns=window.window_length_ns,
+        generation=revision.generation,
+        inputs=revision.inputs,
+        digest=revision.digest,
+        core_version=revision.core,
+        state=window.state,
+        price_version=book.version,
+        team_version=teams.version,
+        booking_period=str(month),
+        partition=window.partition,
+        offset_starts=np.array([first for first, _ in ranges], np.int64),
+        offset_counts=np.array([count for _, count in ranges], np.int64),
+    )
+
+
+def _node_money(prepared: Prepared, book: PriceBook, span: Span) -> int:
+    """What the node costs over a span: the price of the whole node, or of a GPU times the GPUs. Where the
+    GPUs differ in what prices match, the sum of their prices and of what is not GPU."""
+    layout, cluster = span.layout, prepared.window.cluster
+    if layout is None:
+        return 0
+    count = gpu_count(layout, cluster, book, span.start_ns, span.end_ns)
+    models = {gpu.model for gpu in gpus_of(layout)}
+    node = priced_node(layout, cluster, min(models, default="")).with_gpus(count)
+    if len(models) <= 1 and not any(entry.mig_profile for entry in book.entries):
+        return book.node_cost_nano(node, span.start_ns, span.end_ns)
+    devices = [slot.priced for slot in slots_of(layout, cluster, count)]
+    node = priced_node(layout, cluster, gpus_of(layout)[0].model).with_gpus(count)
+    return sum(book.cost_nano(device, span.start_ns, span.end_ns) for device in (*devices, node))
+
+
+def _checked(prepared: Prepared, book: PriceBook, record: ChargeSet) -> Charges:
+    """The charges with how far the rows' sums are from what the node costs, computed without any split."""
+    money = time = 0
+    for span in prepared.timeline.spans:
+        if span.layout is None:
+            continue
+        time += (span.end_ns - span.start_ns) * gpu_count(
+            span.layout, prepared.window.cluster, book, span.start_ns, span.end_ns
+        )
+        money += _node_money(prepared, book, span)
+    total_nano, total_ns = sums(record)
+    return Charges(record, total_nano - money, total_ns - time)

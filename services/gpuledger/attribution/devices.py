@@ -1,0 +1,180 @@
+"""The devices of a layout as rows of the ledger: GPUs, MIG instances, what they leave free, lost GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuledger.contract.records import Device, NodeLayout
+from gpuledger.contract.rows import NO_DEVICE
+from gpuledger.pricing import NON_GPU, PriceBook, PricedDevice
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A device that is charged for.
+
+    ``index`` is its place in layout.devices, -1 for what has none: the units of a partitioned GPU that no
+    instance covers (``uuid`` is the GPU's), and GPUs that are missing (``uuid`` is ``-``).
+    """
+
+    uuid: str
+    index: int
+    priced: PricedDevice
+    parent_uuid: str = ""
+    sharing: str = "exclusive"
+    replicas: int = 1
+    memory_total_bytes: int = 0
+    sm_active_declared: bool = False
+    lost: bool = False
+
+    @property
+    def whole_or_instance(self) -> bool:
+        """Whether consumers can hold or use it."""
+        return self.index >= 0
+
+    @property
+    def by_sm_time(self) -> bool:
+        """Whether its occupied share is a share of SM-time rather than of time."""
+        return self.sharing in ("mps", "fractional")
+
+
+def priced_node(layout: NodeLayout, cluster: str, model: str = "") -> PricedDevice:
+    """What of the node is not GPU; with ``model`` the entry of that GPU is looked up."""
+    return PricedDevice(
+        cluster=cluster,
+        region=layout.region,
+        zone=layout.zone,
+        instance_type=layout.instance_type,
+        capacity_type=layout.capacity_type,
+        node_pool=layout.node_pool,
+        gpu_model=model,
+        position=NON_GPU,
+        gpu_count=max(layout.gpu_count, 1),
+    )
+
+
+def gpus_of(layout: NodeLayout) -> list[Device]:
+    """The GPUs of a layout in the order of their positions, also those that only their instances name."""
+    found = {device.uuid: device for device in layout.devices if not device.parent_uuid}
+    for device in layout.devices:
+        if device.parent_uuid and device.parent_uuid not in found:
+            found[device.parent_uuid] = Device(device.parent_uuid, model=device.model, sharing="mig")
+    return sorted(found.values(), key=lambda device: (device.index < 0, device.index, device.uuid))
+
+
+def gpu_count(layout: NodeLayout, cluster: str, book: PriceBook, start_ns: int, end_ns: int) -> int:
+    """GPUs that the node is paid for: what the instance type has, at least what is there."""
+    gpus = gpus_of(layout)
+    node = priced_node(layout, cluster, gpus[0].model if gpus else "")
+    return max(layout.gpu_count, len(gpus), book.gpus_per_node(node, start_ns, end_ns))
+
+
+def slots_of(layout: NodeLayout, cluster: str, count: int) -> list[Slot]:
+    """Everything of a layout that is charged for, ``count`` GPUs in all; what is not GPU comes apart."""
+    gpus = gpus_of(layout)
+    positions = _positions(gpus, count)
+    index_of = {device.uuid: index for index, device in enumerate(layout.devices)}
+    slots: list[Slot] = []
+    for gpu, position in zip(gpus, positions, strict=True):
+        base = _priced(layout, cluster, gpu.model, position, count)
+        instances = sorted(
+            (device for device in layout.devices if device.parent_uuid == gpu.uuid),
+            key=lambda device: (device.gpu_instance, device.compute_instance, device.uuid),
+        )
+        if instances:
+            slots += _instances(gpu, instances, base, index_of)
+        else:
+            slots.append(_slot(gpu, index_of.get(gpu.uuid, -1), base))
+    model = gpus[0].model if gpus else ""
+    for position in sorted(set(range(count)) - set(positions)):
+        priced = _priced(layout, cluster, model, position, count)
+        slots.append(Slot(NO_DEVICE, -1, priced, sharing="none", lost=True))
+    return slots
+
+
+def _positions(gpus: Iterable[Device], count: int) -> list[int]:
+    indices = [device.index for device in gpus]
+    usable = len(set(indices)) == len(indices) and all(0 <= index < count for index in indices)
+    return indices if usable else list(range(len(indices)))
+
+
+def _priced(
+    layout: NodeLayout,
+    cluster: str,
+    model: str,
+    position: int,
+    count: int,
+    profile: str = "",
+    units: tuple[int, ...] = (),
+    units_total: int = 0,
+) -> PricedDevice:
+    return PricedDevice(
+        cluster=cluster,
+        region=layout.region,
+        zone=layout.zone,
+        instance_type=layout.instance_type,
+        capacity_type=layout.capacity_type,
+        node_pool=layout.node_pool,
+        gpu_model=model,
+        mig_profile=profile,
+        position=position,
+        gpu_count=count,
+        units=units,
+        units_total=units_total,
+    )
+
+
+def _slot(device: Device, index: int, priced: PricedDevice, lost: bool = False) -> Slot:
+    return Slot(
+        device.uuid,
+        index,
+        priced,
+        parent_uuid=device.parent_uuid,
+        sharing=device.sharing,
+        replicas=max(device.replicas, 1),
+        memory_total_bytes=device.memory_total_bytes,
+        sm_active_declared=device.sm_active_declared,
+        lost=device.lost or lost,
+    )
+
+
+def _instances(
+    gpu: Device, instances: list[Device], base: PricedDevice, index_of: dict[str, int]
+) -> list[Slot]:
+    """A partitioned GPU: units are numbered in the order of the GPU instances; the rest is free."""
+    covered = sum(device.slices for device in instances)
+    total = max([gpu.slices_total, covered, *(device.slices_total for device in instances)])
+    slots = []
+    first = 0
+    for device in instances:
+        units = tuple(range(first, first + device.slices))
+        first += device.slices
+        priced = PricedDevice(
+            **{name: getattr(base, name) for name in _SAME_ON_INSTANCES},
+            mig_profile=device.mig_profile,
+            units=units,
+            units_total=total,
+        )
+        slots.append(_slot(device, index_of[device.uuid], priced, gpu.lost))
+    if first < total:
+        rest = PricedDevice(
+            **{name: getattr(base, name) for name in _SAME_ON_INSTANCES},
+            units=tuple(range(first, total)),
+            units_total=total,
+        )
+        slots.append(Slot(gpu.uuid, -1, rest, sharing="mig", lost=gpu.lost))
+    return slots
+
+
+_SAME_ON_INSTANCES = (
+    "cluster",
+    "region",
+    "zone",
+    "instance_type",
+    "capacity_type",
+    "node_pool",
+    "gpu_model",
+    "position",
+    "gpu_count",
+)

@@ -1,0 +1,262 @@
+"""The columns of many node-windows as one set of columns.
+
+A *pair* is a (process, device) of one window; pairs are numbered through all windows, so that one pass of
+numpy serves the lot. What a window's numbers come out as never depends on which other windows are in the
+pass: sums are of integers, or run over one window's values in their canonical order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuledger.attribution.consumers import POD, ConsumerKey, People, people_of
+from gpuledger.attribution.pieces import DevicePieces
+from gpuledger.attribution.timeline import Records, Timeline
+from gpuledger.attribution.window import NodeWindow
+from gpuledger.contract.columns import Longs
+from gpuledger.contract.operations import (
+    ALLOCATIONS,
+    COPIES_D2D,
+    COPIES_D2H,
+    COPIES_H2D,
+    FREES,
+    LAUNCHES,
+    SYNCHRONIZING,
+    Operation,
+)
+
+Ints = npt.NDArray[np.int32]
+Bytes = npt.NDArray[np.uint8]
+
+# what an operation counts as; several operations of a kind need not be told apart any more
+OTHER, LAUNCH, WAIT, D2H_WAIT, FREE_WAIT, H2D, D2H, D2D, ALLOCATE, FREE = range(10)
+KINDS = 10
+OPERATION_CODES = 1 << 16  # the schema bounds codes to 0..65535
+
+
+def _kind_table() -> Bytes:
+    table = np.zeros(OPERATION_CODES, np.uint8)
+    for operations, kind in (
+        (LAUNCHES, LAUNCH),
+        (COPIES_H2D, H2D),
+        (COPIES_D2H, D2H),
+        (COPIES_D2D, D2D),
+        (ALLOCATIONS, ALLOCATE),
+        (FREES, FREE),
+        (SYNCHRONIZING, WAIT),
+    ):
+        table[list(operations)] = kind
+    table[Operation.COPY_DEVICE_TO_HOST] = D2H_WAIT
+    table[Operation.FREE_DEVICE] = FREE_WAIT
+    return table
+
+
+KIND_OF_OPERATION = _kind_table()
+IS_WAIT = np.zeros(KINDS, bool)
+IS_WAIT[[WAIT, D2H_WAIT, FREE_WAIT]] = True
+IS_WORK = IS_WAIT.copy()
+IS_WORK[LAUNCH] = True
+
+
+@dataclass(slots=True)
+class Prepared:
+    """One window, read: its place in the pass and all that Python has to know of it.
+
+    Devices of a window are numbered as in ``devices``; the number after the last is "not known". The pair
+    of a process and a device is ``first_pair + process * (len(devices) + 1) + device``, the device's
+    number in the pass is ``first_device + device``.
+    """
+
+    window: NodeWindow
+    records: Records
+    timeline: Timeline
+    people: People
+    devices: list[DevicePieces]
+    first_pair: int = 0
+    first_device: int = 0
+    device_numbers: dict[str, int] = field(default_factory=dict)
+    resident: dict[int, set[int]] = field(default_factory=dict)  # device -> processes with memory on it
+    containers: dict[ConsumerKey, str] = field(default_factory=dict)  # the one container that holds for it
+
+    @property
+    def unknown(self) -> int:
+        """Number of the device that is not known."""
+        return len(self.devices)
+
+    @property
+    def width(self) -> int:
+        """Pairs a process."""
+        return len(self.devices) + 1
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of the window."""
+        return len(self.people.processes) * self.width
+
+    def pair(self, process: int, device: int) -> int:
+        """Number of a pair in the pass."""
+        return self.first_pair + process * self.width + device
+
+    def container(self, process: int) -> str:
+        """The container of a process; where only its id is known and its pod's devices are all given to one
+        container, that container's name."""
+        found = self.people.processes[process]
+        return found.container or self.containers.get(self.people.consumer(process)) or found.container_id
+
+
+def prepare(window: NodeWindow, records: Records, line: Timeline, devices: list[DevicePieces]) -> Prepared:
+    """A window with its people and devices numbered."""
+    prepared = Prepared(window, records, line, people_of(records), devices)
+    for number, device in enumerate(devices):
+        if any(piece.slot.whole_or_instance for piece in device.pieces):
+            prepared.device_numbers[device.key.uuid] = number
+    given: dict[ConsumerKey, set[str]] = {}
+    for state in records.holdings:
+        numbers = prepared.people.add(state.processes)
+        for process, place in zip(
+            state.resident_process.tolist(), state.resident_device.tolist(), strict=True
+        ):
+            number = prepared.device_numbers.get(state.layout.devices[place].uuid, prepared.unknown)
+            prepared.resident.setdefault(number, set()).add(numbers[process])
+        for holder in state.holders:
+            key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
+            given.setdefault(key, set()).add(holder.container)
+    prepared.containers = {key: min(names) for key, names in given.items() if len(names) == 1}
+    return prepared
+
+
+@dataclass(slots=True)
+class Pass:
+    """The windows of a pass and their event columns, one after the other.
+
+    ``time`` is ns since the start of the event's window; ``raw`` says whether the value is a single call.
+    """
+
+    windows: list[Prepared]
+    pairs: int
+    devices: int
+    pair_device: Ints
+    pair: Ints
+    kind: Bytes
+    time: Longs
+    duration: Longs
+    size: Longs
+    threads: Longs
+    result: Longs
+    count: Longs
+    tallied: npt.NDArray[np.bool_] | None
+
+
+def gather(windows: Sequence[Prepared]) -> Pass:
+    """Number pairs and devices through all windows and lay the event columns one after the other."""
+    pairs = devices = 0
+    for prepared in windows:
+        prepared.first_pair, prepared.first_device = pairs, devices
+        pairs += prepared.pairs
+        devices += prepared.width
+    batches = [(prepared, batch) for prepared in windows for batch in prepared.records.events]
+    total = sum(len(batch.time_ns) for _, batch in batches)
+    columns = Pass(
+        windows=list(windows),
+        pairs=pairs,
+        devices=devices,
+        pair_device=_pair_devices(windows, pairs),
+        pair=np.empty(total, np.int32),
+        kind=np.empty(total, np.uint8),
+        time=np.empty(total, np.int64),
+        duration=np.empty(total, np.int64),
+        size=np.empty(total, np.int64),
+        threads=np.empty(total, np.int64),
+        result=np.empty(total, np.int64),
+        count=np.empty(total, np.int64),
+        tallied=None,
+    )
+    at = 0
+    for prepared, batch in batches:
+        if not len(batch.time_ns):
+            continue
+        to = at + len(batch.time_ns)
+        part = slice(at, to)
+        process_of, device_of = dictionaries(prepared, batch.processes, batch.devices)
+        np.take(process_of, batch.process, out=columns.pair[part], mode="clip")
+        columns.pair[part] += device_of[batch.device]
+        np.take(KIND_OF_OPERATION, batch.operation, out=columns.kind[part], mode="clip")
+        np.subtract(batch.time_ns, prepared.window.window_start_ns, out=columns.time[part])
+        columns.duration[part] = batch.duration_ns
+        columns.size[part] = batch.bytes
+        columns.threads[part] = batch.launched_threads
+        columns.result[part] = batch.result
+        columns.count[part] = batch.count
+        if batch.span_ns.any() or batch.count.max() > 1:
+            if columns.tallied is None:
+                columns.tallied = np.zeros(total, bool)
+            columns.tallied[part] = (batch.span_ns > 0) | (batch.count > 1)
+        at = to
+    return columns
+
+
+def dictionaries(
+    prepared: Prepared, processes: Sequence[object], devices: Sequence[str]
+) -> tuple[Ints, Ints]:
+    """(first pair of each process, device number of each device with "not known" last) of a batch; the
+    last serves the index -1."""
+    numbers = prepared.people.add(processes)  # type: ignore[arg-type]
+    process_of = np.array([prepared.pair(number, 0) for number in numbers], np.int32)
+    known = prepared.device_numbers
+    device_of = np.array(
+        [*(known.get(uuid, prepared.unknown) for uuid in devices), prepared.unknown], np.int32
+    )
+    return process_of, device_of
+
+
+def _pair_devices(windows: Sequence[Prepared], pairs: int) -> Ints:
+    """Device number in the pass of each pair."""
+    table = np.empty(pairs, np.int32)
+    for prepared in windows:
+        part = table[prepared.first_pair : prepared.first_pair + prepared.pairs]
+        part.reshape(-1, prepared.width)[:] = prepared.first_device + np.arange(
+            prepared.width, dtype=np.int32
+        )
+    return table
+
+
+def resolve_unknown(columns: Pass) -> None:
+    """Give calls whose device is not known to the only device that they can have been for.
+
+    That is the one device on which the process is known otherwise in the window; else the one that its
+    consumer holds. Where there are several, the calls stay with no device.
+    """
+    used = np.flatnonzero(np.bincount(columns.pair, minlength=columns.pairs)).tolist()
+    remap: dict[int, int] = {}
+    by_process: dict[tuple[int, int], set[int]] = {}
+    at = 0
+    for pair in used:
+        while pair >= columns.windows[at].first_pair + columns.windows[at].pairs:
+            at += 1
+        process, device = divmod(pair - columns.windows[at].first_pair, columns.windows[at].width)
+        by_process.setdefault((at, process), set()).add(device)
+    for (index, process), devices in by_process.items():
+        prepared = columns.windows[index]
+        if prepared.unknown not in devices:
+            continue
+        possible = devices - {prepared.unknown}
+        possible |= {number for number, there in prepared.resident.items() if process in there}
+        possible -= {prepared.unknown}
+        if not possible:
+            key = prepared.people.consumer(process)
+            possible = {
+                number
+                for number, device in enumerate(prepared.devices)
+                for piece in device.pieces
+                if any(item.consumer == key for item in piece.holding.entitlements)
+            }
+        if len(possible) == 1:
+            remap[prepared.pair(process, prepared.unknown)] = prepared.pair(process, min(possible))
+    if remap:
+        table = np.arange(columns.pairs, dtype=np.int32)
+        table[list(remap)] = list(remap.values())
+        columns.pair[:] = table[columns.pair]

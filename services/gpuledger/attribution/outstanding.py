@@ -1,0 +1,208 @@
+"""When each process had work outstanding on each device.
+
+Outstanding: from the first launch after idle (its call) until the return of the next call by which the
+process learns that its earlier work on that device is done. Source: outstanding time is estimator E3 of
+the emulator study; the synchronising calls are CUDA driver API reference, "API synchronization behavior".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuledger.attribution.gather import IS_WAIT, IS_WORK, LAUNCH, Pass, Prepared, dictionaries
+from gpuledger.contract.columns import Longs, longs
+
+SMALL_PAIRS = 1 << 16  # pair numbers below this are sorted as 16 bits, by radix, several times faster
+MIN_BLOCKED_NS = 4_000  # a call that returns sooner did not wait: it costs that much by itself
+MIN_BLOCKED_RATIO = 0.1  # of the interval; a shorter wait says the work may have been done long before
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Intervals(NamedTuple):
+    """Outstanding intervals [start, end), ns since the start of the window, by pair, disjoint within one.
+
+    ``witnessed``: the call that ended it was seen to wait, so the end is the end of the work.
+    """
+
+    pair: Longs
+    start: Longs
+    end: Longs
+    witnessed: Bools
+
+
+def outstanding(columns: Pass) -> Intervals:
+    """All outstanding intervals of a pass: from raw calls, from tallies, and from what the keyframe says
+    was outstanding at the window's start. Calls on devices that are not known are left out."""
+    raw = _from_calls(columns)
+    tallied = _from_tallies(columns.windows)
+    if not len(tallied.pair):
+        return raw
+    joined = Intervals(*(np.concatenate(both) for both in zip(raw, tallied, strict=True)))
+    return disjoint(joined)
+
+
+def _from_calls(columns: Pass) -> Intervals:
+    failed_launch = (columns.result != 0) & (columns.kind == LAUNCH)
+    chosen = IS_WORK[columns.kind] & ~failed_launch
+    if columns.tallied is not None:
+        chosen &= ~columns.tallied
+    rows = np.flatnonzero(chosen)
+    pair = columns.pair[rows].astype(np.int64)
+    time = columns.time[rows]
+    began = time - columns.duration[rows]
+    wait = IS_WAIT[columns.kind[rows]]
+    extra = _from_keyframes(columns.windows, np.unique(pair) if columns.tallied is not None else None)
+    ends = _process_ends(columns.windows)
+    blocked = time - began
+    if len(extra.pair) or len(ends.pair):
+        pair = np.concatenate((extra.pair, pair, ends.pair))
+        time = np.concatenate((extra.start, time, ends.start))
+        began = np.concatenate((extra.start, began, ends.start))
+        wait = np.concatenate((np.zeros(len(extra.pair), bool), wait, np.ones(len(ends.pair), bool)))
+        blocked = np.concatenate(
+            (np.zeros(len(extra.pair), np.int64), blocked, np.zeros(len(ends.pair), np.int64))
+        )
+    order = by_pair(pair, time, columns.pairs)
+    pair, wait = pair[order], wait[order]
+    return _alternations(columns, pair, wait, time[order], began[order], blocked[order])
+
+
+def by_pair(pair: Longs, time: Longs, pairs: int) -> npt.NDArray[np.intp]:
+    """Order by pair, then time, then as given. Calls arrive in order of time within a window, so that a
+    stable sort by pair alone does it; where they do not, time is sorted as well."""
+    narrow = pair.astype(np.uint16) if pairs <= SMALL_PAIRS else pair.astype(np.int32)
+    order = np.argsort(narrow, kind="stable")
+    moved = time[order]
+    same = narrow[order]
+    if np.any((moved[1:] < moved[:-1]) & (same[1:] == same[:-1])):
+        order = np.lexsort((time, pair))
+    return order
+
+
+def _alternations(
+    columns: Pass, pair: Longs, wait: Bools, time: Longs, began: Longs, blocked: Longs
+) -> Intervals:
+    """Intervals from calls that are sorted by pair and time."""
+    if not len(pair):
+        return Intervals(longs([]), longs([]), longs([]), np.zeros(0, bool))
+    first = np.empty(len(pair), bool)
+    first[0] = True
+    np.not_equal(pair[1:], pair[:-1], out=first[1:])
+    after_wait = np.empty(len(pair), bool)
+    after_wait[0] = True
+    after_wait[1:] = wait[:-1]
+    opens = np.flatnonzero(~wait & (first | after_wait))
+    closes = np.flatnonzero(wait & ~first & ~after_wait)
+    nearest = np.searchsorted(closes, opens)
+    ended = nearest < len(closes)
+    close = closes[np.minimum(nearest, max(len(closes) - 1, 0))] if len(closes) else opens
+    ended &= pair[close] == pair[opens]
+    whose = pair[opens]
+    horizon = _horizon(columns)[whose]
+    end = np.where(ended, time[close], horizon)
+    start = began[opens]
+    # a launch may have been called while another thread's wait had not yet returned: no overlap
+    follows = np.zeros(len(opens), bool)
+    follows[1:] = whose[1:] == whose[:-1]
+    start[1:] = np.where(follows[1:], np.maximum(start[1:], end[:-1]), start[1:])
+    length = end - start
+    wait_ns = np.where(ended, blocked[close], 0)
+    witnessed = (wait_ns > MIN_BLOCKED_NS) & (wait_ns > MIN_BLOCKED_RATIO * length)
+    keep = length > 0
+    return Intervals(whose[keep], start[keep], end[keep], witnessed[keep])
+
+
+def _horizon(columns: Pass) -> Longs:
+    """Per pair: until when work without an end counts as outstanding, ns since the window's start."""
+    table = np.empty(columns.pairs, np.int64)
+    for prepared in columns.windows:
+        table[prepared.first_pair : prepared.first_pair + prepared.pairs] = prepared.window.window_length_ns
+    return table
+
+
+class _Marks(NamedTuple):
+    pair: Longs
+    start: Longs
+
+
+def _from_keyframes(windows: list[Prepared], with_calls: Longs | None) -> _Marks:
+    """What was outstanding at the first state of each window, as launches at that instant. Processes that
+    are tallied state it in their intervals: with ``with_calls`` only these pairs count."""
+    pairs: list[int] = []
+    starts: list[int] = []
+    allowed = None if with_calls is None else set(with_calls.tolist())
+    for prepared in windows:
+        states = [state for state in prepared.records.holdings if not state.header.amendment]
+        if not states or not len(states[0].outstanding_process):
+            continue
+        state = states[0]
+        origin = prepared.window.window_start_ns
+        numbers = prepared.people.add(state.processes)
+        at = 0 if state.keyframe else max(state.time_ns - origin, 0)
+        for process, device in zip(
+            state.outstanding_process.tolist(), state.outstanding_device.tolist(), strict=True
+        ):
+            number = prepared.device_numbers.get(state.layout.devices[device].uuid, prepared.unknown)
+            pair = prepared.pair(numbers[process], number)
+            if allowed is None or pair in allowed:
+                pairs.append(pair)
+                starts.append(at)
+    return _Marks(longs(pairs), longs(starts))
+
+
+def _process_ends(windows: list[Prepared]) -> _Marks:
+    """The end of a process ends its work on every device."""
+    pairs: list[int] = []
+    starts: list[int] = []
+    for prepared in windows:
+        origin, length = prepared.window.window_start_ns, prepared.window.window_length_ns
+        for number, process in enumerate(prepared.people.processes):
+            if process.ended_ns is not None and 0 <= process.ended_ns - origin < length:
+                for device in range(prepared.width):
+                    pairs.append(prepared.pair(number, device))
+                    starts.append(process.ended_ns - origin)
+    return _Marks(longs(pairs), longs(starts))
+
+
+def _from_tallies(windows: list[Prepared]) -> Intervals:
+    """The intervals that tallied processes state."""
+    pairs, starts, ends, waits = [longs([])], [longs([])], [longs([])], [longs([])]
+    for prepared in windows:
+        for batch in prepared.records.events:
+            if not len(batch.outstanding_start_ns):
+                continue
+            process_of, device_of = dictionaries(prepared, batch.processes, batch.devices)
+            start = batch.outstanding_start_ns - prepared.window.window_start_ns
+            pairs.append(
+                process_of[batch.outstanding_process].astype(np.int64) + device_of[batch.outstanding_device]
+            )
+            starts.append(np.maximum(start, 0))
+            ends.append(np.minimum(start + batch.outstanding_duration_ns, prepared.window.window_length_ns))
+            waits.append(batch.outstanding_blocked_ns)
+    pair, start, end, wait_ns = (np.concatenate(parts) for parts in (pairs, starts, ends, waits))
+    keep = end > start
+    return Intervals(pair[keep], start[keep], end[keep], wait_ns[keep] > 0)
+
+
+def disjoint(intervals: Intervals) -> Intervals:
+    """The union of each pair's intervals; a joined one is witnessed where all its parts are."""
+    order = np.lexsort((intervals.end, intervals.start, intervals.pair))
+    pair, start, end, witnessed = (column[order] for column in intervals)
+    if not len(pair):
+        return intervals
+    # ends as one rising number a pair, so that the running maximum never crosses from one to the next
+    step = int(end.max()) + 1
+    rank = np.cumsum(np.r_[0, pair[1:] != pair[:-1]]) * step
+    reach = np.maximum.accumulate(end + rank)
+    opens = np.r_[True, (start + rank)[1:] >= reach[:-1]]
+    at = np.flatnonzero(opens)
+    return Intervals(
+        pair[at],
+        start[at],
+        np.maximum.reduceat(end, at),
+        np.logical_and.reduceat(witnessed, at),
+    )

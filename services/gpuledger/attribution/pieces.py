@@ -1,0 +1,198 @@
+"""Pieces: the stretches of a device's window in which nothing changes that decides who pays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import lcm
+from typing import NamedTuple
+
+from gpuledger.attribution.consumers import POD, ConsumerKey
+from gpuledger.attribution.devices import Slot, gpu_count, slots_of
+from gpuledger.attribution.timeline import Span
+from gpuledger.contract.records import Holder, Holdings
+from gpuledger.pricing import PriceBook
+
+RELEASED_PHASES = frozenset({"Succeeded", "Failed"})  # a pod in any other phase holds its devices
+
+
+class Entitlement(NamedTuple):
+    """A holder of a device: its part is ``weight`` of the holding's denominator. ``containers`` are
+    (container, slots) in order of name, ``mps_percentage`` weights and caps, 100 where not stated."""
+
+    consumer: ConsumerKey
+    weight: int
+    containers: tuple[tuple[str, int], ...]
+    mps_percentage: float = 100.0
+
+
+class Holding(NamedTuple):
+    """Who holds a device. ``denominator`` is at least the sum of the weights; the rest is nobody's."""
+
+    entitlements: tuple[Entitlement, ...] = ()
+    denominator: int = 1
+    overbooked: bool = False
+    known: bool = True
+
+    @property
+    def free_weight(self) -> int:
+        """What nobody holds, of the denominator."""
+        return self.denominator - sum(entitlement.weight for entitlement in self.entitlements)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """[start_ns, end_ns) of a device: where it is, who holds it. ``gap`` is the reason why nothing was
+    observed, empty where it was; ``unsampled`` that no sample covers it though the device is sampled.
+    ``unwitnessed``: in some of it there was a context whose calls are not seen; it does not cut pieces."""
+
+    start_ns: int
+    end_ns: int
+    slot: Slot
+    holding: Holding
+    gap: str = ""
+    unsampled: bool = False
+    unwitnessed: bool = field(default=False, compare=False)
+
+    @property
+    def length_ns(self) -> int:
+        """Wall time of the piece."""
+        return self.end_ns - self.start_ns
+
+    def continues(self, other: Piece) -> bool:
+        """Whether ``other`` begins where this ends and differs in nothing else."""
+        return (
+            self.end_ns == other.start_ns
+            and self.gap == other.gap
+            and self.unsampled == other.unsampled
+            and self.slot == other.slot
+            and self.holding == other.holding
+        )
+
+
+class DeviceKey(NamedTuple):
+    """Which device of the node's layout: several missing GPUs share a name."""
+
+    uuid: str
+    position: int
+
+
+class DevicePieces(NamedTuple):
+    """The pieces of one device over a window, equal neighbours merged, and the GPU-level facts of it."""
+
+    key: DeviceKey
+    pieces: list[Piece]
+
+
+def pieces_of(spans: Sequence[Span], cluster: str, book: PriceBook, has_events: bool) -> list[DevicePieces]:
+    """Every device of the window with its pieces, in order of key. A span without a layout has none.
+
+    ``has_events``: whether the kernel's view is there at all, for states that do not say it by device.
+    """
+    found: dict[DeviceKey, list[Piece]] = {}
+    for span in spans:
+        if span.layout is None:
+            continue
+        count = gpu_count(span.layout, cluster, book, span.start_ns, span.end_ns)
+        for slot in slots_of(span.layout, cluster, count):
+            piece = _piece(span, slot, has_events)
+            pieces = found.setdefault(DeviceKey(slot.uuid, slot.priced.position), [])
+            if pieces and pieces[-1].continues(piece):
+                pieces[-1] = replace(
+                    pieces[-1],
+                    end_ns=piece.end_ns,
+                    unwitnessed=pieces[-1].unwitnessed or piece.unwitnessed,
+                )
+            else:
+                pieces.append(piece)
+    return [DevicePieces(key, found[key]) for key in sorted(found)]
+
+
+def _piece(span: Span, slot: Slot, has_events: bool) -> Piece:
+    state = span.state
+    if state is None or slot.index < 0:
+        return Piece(span.start_ns, span.end_ns, slot, Holding(), gap=span.gap)
+    unwitnessed = not has_events
+    if len(state.unwitnessed) > slot.index:
+        unwitnessed = int(state.unwitnessed[slot.index]) > 0
+    return Piece(span.start_ns, span.end_ns, slot, holding_of(state, slot), unwitnessed=unwitnessed)
+
+
+def holding_of(state: Holdings, slot: Slot) -> Holding:
+    """Who holds a device in a state (CHARGING.md, Entitlements).
+
+    k of K slots are k/K, a stated share counts as stated, and what sums above 1 is divided by its sum. On
+    an exclusive device that is a claim shared in equal parts; elsewhere it is overbooked.
+    """
+    if not state.holders_known:
+        return Holding(known=False)
+    phases = {pod.uid: pod.phase for pod in state.pods}
+    parts: dict[ConsumerKey, Fraction] = {}
+    containers: dict[ConsumerKey, dict[str, int]] = {}
+    percentages: dict[ConsumerKey, float] = {}
+    for holder in state.holders:
+        if holder.device != slot.index:
+            continue
+        if holder.consumer_kind == POD and phases.get(holder.consumer) in RELEASED_PHASES:
+            continue
+        key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
+        part = stated_part(holder, slot.replicas)
+        if slot.sharing == "exclusive":
+            parts[key] = max(parts.get(key, Fraction(0)), part)
+        else:
+            parts[key] = parts.get(key, Fraction(0)) + part
+        given = containers.setdefault(key, {})
+        given[holder.container] = given.get(holder.container, 0) + max(holder.slots, 1)
+        if holder.mps_percentage is not None:
+            percentages[key] = holder.mps_percentage
+    return _normal(parts, containers, percentages, exclusive=slot.sharing == "exclusive")
+
+
+def _normal(
+    parts: dict[ConsumerKey, Fraction],
+    containers: dict[ConsumerKey, dict[str, int]],
+    percentages: dict[ConsumerKey, float],
+    exclusive: bool,
+) -> Holding:
+    whole = sum(parts.values(), Fraction(0))
+    if whole > 1:
+        parts = {key: part / whole for key, part in parts.items()}
+    denominator = lcm(1, *(part.denominator for part in parts.values()))
+    entitlements = tuple(
+        Entitlement(
+            key,
+            int(parts[key] * denominator),
+            tuple(sorted(containers[key].items())),
+            percentages.get(key, 100.0),
+        )
+        for key in sorted(parts)
+    )
+    return Holding(entitlements, denominator, overbooked=whole > 1 and not exclusive)
+
+
+def stated_part(holder: Holder, replicas: int) -> Fraction:
+    """What a holder is entitled to of a device with that many slots."""
+    if holder.share_denominator > 0:
+        return Fraction(holder.share_numerator, holder.share_denominator)
+    return Fraction(holder.slots, replicas)
+
+
+def cut_unsampled(pieces: Sequence[Piece], holes: Iterable[tuple[int, int]]) -> list[Piece]:
+    """The pieces with the time that no sample covers cut out as pieces of its own."""
+    result = list(pieces)
+    for low, high in holes:
+        divided: list[Piece] = []
+        for piece in result:
+            start, end = max(piece.start_ns, low), min(piece.end_ns, high)
+            if piece.gap or start >= end:
+                divided.append(piece)
+                continue
+            parts = ((piece.start_ns, start, False), (start, end, True), (end, piece.end_ns, False))
+            divided += [
+                replace(piece, start_ns=a, end_ns=b, unsampled=hole or piece.unsampled)
+                for a, b, hole in parts
+                if a < b
+            ]
+        result = divided
+    return result

@@ -1,0 +1,209 @@
+"""Rows of the ledger while they are summed, and their way into a ChargeSet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuledger.attribution.consumers import ConsumerKey
+from gpuledger.attribution.formula import Category
+from gpuledger.contract.records import ChargeSet
+
+
+class RowKey(NamedTuple):
+    """The key of a row within its window; its order is the order of the rows."""
+
+    device: str
+    consumer: ConsumerKey
+    container: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Row:
+    """One row. ``ns`` and ``nano`` are by Category; see schemas/charge_set.avsc for the rest."""
+
+    key: RowKey
+    ns: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    nano: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    unpriced_ns: int = 0
+    priced: int = 0
+    region: str = ""
+    zone: str = ""
+    instance_type: str = ""
+    capacity_type: str = ""
+    parent_uuid: str = ""
+    gpu_model: str = ""
+    mig_profile: str = ""
+    sharing: str = ""
+    namespace: str = ""
+    pod: str = ""
+    workload: str = ""
+    team: str = ""
+    cost_centre: str = ""
+    effective_known: int = 0
+    effectively_used_ns: int = 0
+    effectively_used_nano: int = 0
+    currency: str = ""
+    borrowed_ns: int = 0
+    borrowed_nano: int = 0
+    entitlement_ns: float = 0.0  # integral of the entitlement over time
+    entitlement: float = math.nan
+    policy: str = ""
+    price_ids: list[str] = field(default_factory=list)
+    price_ids_text: str = ""
+    busy_ns: int = 0
+    launches: int = 0
+    launched_threads: int = 0
+    bytes_h2d: int = 0
+    bytes_d2h: int = 0
+    bytes_d2d: int = 0
+    memory_peak_bytes: int = 0
+    memory_byte_seconds: float = math.nan
+    synchronize_wait_ns: int = 0
+    api_errors: int = 0
+    sm_active: float = math.nan
+    sm_occupancy: float = math.nan
+    tensor_active: float = math.nan
+    dram_active: float = math.nan
+    framebuffer_used_bytes: float = math.nan
+    energy_joules: float = math.nan
+    xid: int = 0
+    evidence: str = ""
+    confidence_low_ns: int = 0
+    confidence_high_ns: int = 0
+    completeness: float = math.nan
+    lost_events: int = 0
+    flags: int = 0
+    evidences: list[str] = field(default_factory=list)
+    parts: set[int] = field(default_factory=set)  # pieces of the device that it was in
+
+    @property
+    def total_ns(self) -> int:
+        """GPU time of the row."""
+        return sum(self.ns)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to say: no time, no money, no usage."""
+        counts = (
+            self.launches,
+            self.bytes_h2d,
+            self.bytes_d2h,
+            self.bytes_d2d,
+            self.memory_peak_bytes,
+            self.synchronize_wait_ns,
+            self.api_errors,
+            self.busy_ns,
+        )
+        return not any(self.ns) and not any(self.nano) and not any(counts)
+
+
+_TEXTS = (
+    "region",
+    "zone",
+    "instance_type",
+    "capacity_type",
+    "parent_uuid",
+    "gpu_model",
+    "mig_profile",
+    "sharing",
+    "namespace",
+    "pod",
+    "workload",
+    "team",
+    "cost_centre",
+    "currency",
+    "policy",
+    "evidence",
+)
+_LONGS = (
+    "unpriced_ns",
+    "priced",
+    "effective_known",
+    "effectively_used_ns",
+    "effectively_used_nano",
+    "borrowed_ns",
+    "borrowed_nano",
+    "busy_ns",
+    "launches",
+    "launched_threads",
+    "bytes_h2d",
+    "bytes_d2h",
+    "bytes_d2d",
+    "memory_peak_bytes",
+    "synchronize_wait_ns",
+    "api_errors",
+    "xid",
+    "confidence_low_ns",
+    "confidence_high_ns",
+    "lost_events",
+    "flags",
+)
+_DOUBLES = (
+    "entitlement",
+    "memory_byte_seconds",
+    "sm_active",
+    "sm_occupancy",
+    "tensor_active",
+    "dram_active",
+    "framebuffer_used_bytes",
+    "energy_joules",
+    "completeness",
+)
+_AMOUNTS = (("used", Category.USED), ("held_idle", Category.HELD_IDLE))
+_AMOUNTS += (("unallocated", Category.UNALLOCATED), ("unobserved", Category.UNOBSERVED))
+
+
+def write_columns(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> None:
+    """Fill the rows' columns of each set. The columns of all sets are built at once; a set has views.
+
+    Texts are numbered in the order in which the rows, sorted by key, first need them.
+    """
+    rows = [row for _, chosen in sets for row in chosen]
+    numbers: dict[str, np.ndarray] = {}
+    for name in _LONGS:
+        numbers[name] = np.array([getattr(row, name) for row in rows], np.int64)
+    for name in _DOUBLES:
+        numbers[name] = np.array([getattr(row, name) for row in rows], np.float64)
+    for name, category in _AMOUNTS:
+        numbers[f"{name}_ns"] = np.array([row.ns[category] for row in rows], np.int64)
+        numbers[f"{name}_nano"] = np.array([row.nano[category] for row in rows], np.int64)
+    texts = _write_texts(sets)
+    at = 0
+    for charge_set, chosen in sets:
+        part = slice(at, at + len(chosen))
+        at += len(chosen)
+        for name, column in numbers.items():
+            setattr(charge_set, name, column[part])
+        for name, column in texts.items():
+            setattr(charge_set, name, column[part])
+
+
+def _write_texts(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> dict[str, np.ndarray]:
+    columns: dict[str, list[int]] = {
+        name: []
+        for name in ("device", "consumer_kind", "consumer", "container", "reason", *_TEXTS, "price_ids")
+    }
+    names = list(columns)
+    appends = [columns[name].append for name in names]
+    for charge_set, rows in sets:
+        known: dict[str, int] = {}
+        for row in rows:
+            values = (
+                row.key.device,
+                row.key.consumer.kind,
+                row.key.consumer.consumer,
+                row.key.container,
+                row.key.reason,
+                *(getattr(row, name) for name in _TEXTS),
+                row.price_ids_text,
+            )
+            for append, value in zip(appends, values, strict=True):
+                append(known.setdefault(value, len(known)))
+        charge_set.texts = list(known)
+    return {name: np.array(values, np.int64) for name, values in columns.items()}

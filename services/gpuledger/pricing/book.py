@@ -1,0 +1,193 @@
+"""The price book of one configuration version: which entry applies to a device at each instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpuledger.contract.money import NANO_PER_UNIT, cum, unit_share
+from gpuledger.contract.records import Device, PriceBookVersion, PriceEntry
+from gpuledger.pricing.currencies import unit_price_segments
+from gpuledger.pricing.devices import MATCH_FIELDS, NON_GPU, PricedDevice
+
+FOREVER_NS = 1 << 62  # beyond any instant of the ledger
+
+
+class PricePiece(NamedTuple):
+    """A stretch of time at one unit price; ``entry`` is None where no entry applies."""
+
+    start_ns: int
+    end_ns: int
+    entry: PriceEntry | None
+    unit_price_nano_per_hour: int  # in the book's currency; 0 without an entry
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a device costs over an interval."""
+
+    nano: int
+    unpriced_ns: int  # wall time without a price
+    entry_ids: tuple[str, ...]  # in order of time, each once
+
+    @property
+    def priced(self) -> bool:
+        """Whether any of the interval has a price."""
+        return bool(self.entry_ids)
+
+
+def entry_match(entry: PriceEntry) -> tuple[str, ...]:
+    """The entry's match in the order of MATCH_FIELDS."""
+    return tuple(getattr(entry, name) for name in MATCH_FIELDS)
+
+
+def precedence(entry: PriceEntry) -> tuple[int, int]:
+    """What decides between entries that apply at once: the greater (priority, matched attributes) wins.
+
+    Two entries of equal precedence that could apply to one device at one instant are refused by
+    ``check_book``; in a book that was never checked the lesser id wins, so that the result is defined.
+    """
+    return entry.priority, sum(1 for text in entry_match(entry) if text)
+
+
+class PriceBook:
+    """The prices of one version. Pure: look-ups are cached, nothing else changes."""
+
+    def __init__(self, version: PriceBookVersion) -> None:
+        self.version = version.version
+        self.active_from_ns = version.active_from_ns
+        self.currency = version.currency
+        self.entries = tuple(version.entries)
+        self._segments = [
+            (entry, unit_price_segments(entry, version.currency, version.rates)) for entry in version.entries
+        ]
+        self._timelines: dict[tuple[str, ...], list[PricePiece]] = {}
+
+    @staticmethod
+    def empty() -> PriceBook:
+        """The book of a cluster without prices: all time is unpriced."""
+        return PriceBook(PriceBookVersion(version=1, active_from_ns=0))._numbered(0)
+
+    def _numbered(self, version: int) -> PriceBook:
+        self.version = version
+        return self
+
+    def pieces(self, device: PricedDevice | Device, start_ns: int, end_ns: int) -> list[PricePiece]:
+        """[start_ns, end_ns) cut where the unit price of ``device`` changes; without gaps, in order."""
+        found = []
+        for piece in self._timeline(_priced(device)):
+            start, end = max(piece.start_ns, start_ns), min(piece.end_ns, end_ns)
+            if start < end:
+                found.append(PricePiece(start, end, piece.entry, piece.unit_price_nano_per_hour))
+        return found
+
+    def entry(self, device: PricedDevice | Device, at_ns: int) -> PriceEntry | None:
+        """The entry that applies at an instant."""
+        found = self.pieces(device, at_ns, at_ns + 1)
+        return found[0].entry if found else None
+
+    def cost_nano(self, device: PricedDevice | Device, start_ns: int, end_ns: int) -> int:
+        """Cost of [start_ns, end_ns) in nano of the book's currency; time without a price costs 0."""
+        return self.cost(device, start_ns, end_ns).nano
+
+    def cost(self, device: PricedDevice | Device, start_ns: int, end_ns: int) -> Cost:
+        """Cost of [start_ns, end_ns), with what of it has no price."""
+        priced = _priced(device)
+        nano = unpriced = 0
+        ids: list[str] = []
+        for piece in self._timeline(priced):
+            start, end = max(piece.start_ns, start_ns), min(piece.end_ns, end_ns)
+            if start >= end:
+                continue
+            if piece.entry is None:
+                unpriced += end - start
+                continue
+            nano += device_cum(piece, priced, end) - device_cum(piece, priced, start)
+            if piece.entry.id not in ids:
+                ids.append(piece.entry.id)
+        return Cost(nano, unpriced, tuple(ids))
+
+    def node_cost_nano(self, device: PricedDevice, start_ns: int, end_ns: int) -> int:
+        """Whole cost of a node whose GPUs are all like ``device``: the other side of the law.
+
+        Per GPU: gpu_count times the price; per node: the price. Computed without any split.
+        """
+        total = 0
+        for piece in self.pieces(device, start_ns, end_ns):
+            if piece.entry is not None:
+                whole = cum(piece.unit_price_nano_per_hour, piece.end_ns)
+                whole -= cum(piece.unit_price_nano_per_hour, piece.start_ns)
+                total += whole * (device.gpu_count if piece.entry.per == "gpu" else 1)
+        return total
+
+    def gpus_per_node(self, device: PricedDevice, start_ns: int, end_ns: int) -> int:
+        """The most GPUs that a node price of the interval says the node has; 0 where none says."""
+        return max(
+            (
+                piece.entry.gpus_per_node
+                for piece in self.pieces(device, start_ns, end_ns)
+                if piece.entry is not None and piece.entry.per == "node"
+            ),
+            default=0,
+        )
+
+    def _timeline(self, device: PricedDevice) -> list[PricePiece]:
+        key = device.match_key
+        found = self._timelines.get(key)
+        if found is None:
+            found = self._timelines[key] = self._build(key)
+        return found
+
+    def _build(self, key: tuple[str, ...]) -> list[PricePiece]:
+        candidates = [
+            (precedence(entry), entry, segments)
+            for entry, segments in self._segments
+            if all(
+                not wanted or wanted == value for wanted, value in zip(entry_match(entry), key, strict=True)
+            )
+        ]
+        candidates.sort(key=lambda item: (-item[0][0], -item[0][1], item[1].id))
+        cuts = {0, FOREVER_NS}
+        for _, _, segments in candidates:
+            for start, end, _ in segments:
+                cuts.update((start, end))
+        pieces: list[PricePiece] = []
+        ordered = sorted(cut for cut in cuts if 0 <= cut <= FOREVER_NS)
+        for start, end in zip(ordered, ordered[1:], strict=False):
+            entry, unit = _first_at(candidates, start)
+            last = pieces[-1] if pieces else None
+            if last is not None and last.entry is entry and last.unit_price_nano_per_hour == unit:
+                pieces[-1] = last._replace(end_ns=end)
+            else:
+                pieces.append(PricePiece(start, end, entry, unit))
+        return pieces
+
+
+def device_cum(piece: PricePiece, device: PricedDevice, t_ns: int) -> int:
+    """cum(t) of a device at the unit price of ``piece``: price, then the GPUs' share of the node, then the
+    GPU of the node, then the units of the GPU; nested, each monotone (CHARGING.md, Splits)."""
+    entry = piece.entry
+    if entry is None:
+        return 0
+    whole = cum(piece.unit_price_nano_per_hour, t_ns)
+    if entry.per == "gpu":
+        return 0 if device.position == NON_GPU else device.share(whole)
+    gpus = whole * entry.gpu_share_ppb // NANO_PER_UNIT
+    if device.position == NON_GPU:
+        return whole - gpus
+    return device.share(unit_share(gpus, device.position, device.gpu_count))
+
+
+def _priced(device: PricedDevice | Device) -> PricedDevice:
+    return device if isinstance(device, PricedDevice) else PricedDevice.of(device)
+
+
+def _first_at(
+    candidates: Iterable[tuple[tuple[int, int], PriceEntry, list[tuple[int, int, int]]]], at_ns: int
+) -> tuple[PriceEntry | None, int]:
+    for _, entry, segments in candidates:
+        for start, end, unit in segments:
+            if start <= at_ns < end:
+                return entry, unit
+    return None, 0
