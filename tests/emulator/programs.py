@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from tests.emulator.control import Emulator, EmulatorError, finish
+from tests.emulator.control import Emulator, EmulatorError
 
 CUDA_PRELUDE = """
 import ctypes, json, os, time
@@ -62,8 +62,7 @@ def run_python(
     program = f"{prelude}\n{textwrap.dedent(code)}\nprint(json.dumps(answer))"
     command = [sys.executable, "-c", program]
     process = emulator.spawn_command(command, visible_devices=visible_devices, env=env)
-    assert process.stdout is not None
-    text = process.stdout.read()
-    if finish(process):
+    text, _ = process.communicate()
+    if process.returncode:
         raise EmulatorError(f"the program failed with status {process.returncode}:\n{program}")
     return json.loads(text)

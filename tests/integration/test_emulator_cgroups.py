@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.emulator import Emulator, finish, make_pod_cgroup, pod_cgroup_path, remove_pod_cgroup
+from tests.emulator import Emulator, make_pod_cgroup, pod_cgroup_path, remove_pod_cgroup
 from tests.emulator.cgroups import cgroup2_mount
 
 POD = "1b3a6f0e-7f51-4c0e-9c56-0e1f5a3c2d41"
@@ -14,14 +14,13 @@ def test_a_process_is_in_its_pods_cgroup_from_its_first_instruction() -> None:
     try:
         with Emulator() as emulator:
             process = emulator.spawn_command(["cat", "/proc/self/cgroup"], cgroup=directory)
-            assert process.stdout is not None
-            lines = process.stdout.read().splitlines()
-            assert finish(process) == 0
+            out, _ = process.communicate()
+            assert process.returncode == 0
             workload = emulator.spawn(["idle"], cgroup=directory)
             assert (directory / "cgroup.procs").read_text().split() == [str(workload.pid)]
     finally:
         remove_pod_cgroup(directory)
-    assert f"0::{pod_cgroup_path(POD, CONTAINER)}" in lines
+    assert f"0::{pod_cgroup_path(POD, CONTAINER)}" in out.splitlines()
     assert not directory.exists()
 
 
