@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gpuledger.agent.probes import bpfsys
@@ -24,6 +25,8 @@ class LibraryReport:
     """Probed functions that this library does not export."""
     aliased: tuple[tuple[str, str], ...] = ()
     """(name, the name it is counted as): two names of one function, which is probed once."""
+    error: str = ""
+    """Why nothing of it could be probed."""
 
 
 @dataclass(slots=True)
@@ -52,15 +55,26 @@ def attach_library(loader: Loader, file: LibraryFile) -> AttachedLibrary:
     )
     library = AttachedLibrary(report)
     try:
-        for symbol, offset in chosen:
-            value = cookie(symbol)
-            for name, at_return in ((ENTRY_PROGRAMS[symbol.entry], False), (RETURN_PROGRAM, True)):
-                link = bpfsys.attach_uprobe(loader.program(name), file.path, offset, value, at_return)
-                library.links.append(link)
+        for entry, program in ENTRY_PROGRAMS.items():
+            places = [(offset, cookie(symbol)) for symbol, offset in chosen if symbol.entry == entry]
+            library.links += _attach(loader, file.path, program, places, at_return=False)
+        places = [(offset, cookie(symbol)) for symbol, offset in chosen]
+        library.links += _attach(loader, file.path, RETURN_PROGRAM, places, at_return=True)
     except BaseException:
         library.close()
         raise
     return library
+
+
+def _attach(
+    loader: Loader, path: str, program: str, places: list[tuple[int, int]], at_return: bool
+) -> Iterator[int]:
+    fd = loader.program(program)
+    if not loader.multi:
+        for offset, value in places:
+            yield bpfsys.attach_uprobe(fd, path, offset, value, at_return)
+    elif places:
+        yield bpfsys.attach_uprobes(fd, path, places, at_return)
 
 
 def choose(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 import sysconfig
 from pathlib import Path
 from typing import Final
@@ -37,8 +36,7 @@ def prepare_kernel_headers(destination: Path = DESTINATION, sources: Path = SOUR
     pair = _newest_pair(sources)
     if pair is None:
         return None
-    for layer in pair:
-        _link_tree(layer, destination, pair)
+    link_tree(pair, destination)
     return destination
 
 
@@ -50,21 +48,19 @@ def _newest_pair(sources: Path) -> tuple[Path, Path] | None:
     return max(pairs, key=lambda pair: pair[1].stat().st_mtime_ns, default=None)
 
 
-def _link_tree(layer: Path, destination: Path, layers: tuple[Path, Path], below: Path = Path()) -> None:
-    """Links what only ``layer`` has, and goes down where several layers have a directory."""
-    (destination / below).mkdir(parents=True, exist_ok=True)
-    for entry in (layer / below).iterdir():
-        name = below / entry.name
-        shared = all((other / name).is_dir() for other in layers)
-        if shared:
-            _link_tree(layer, destination, layers, name)
-            continue
+def link_tree(layers: tuple[Path, ...], destination: Path) -> None:
+    """Makes ``destination`` show the files of all ``layers``, later over earlier ones, by links alone."""
+    destination.mkdir(parents=True, exist_ok=True)
+    for name in {entry.name for layer in layers for entry in layer.iterdir()}:
+        having = tuple(layer / name for layer in layers if (layer / name).exists())
         link = destination / name
-        if not link.is_symlink() and not link.exists():
-            link.symlink_to(entry)
-        elif layer == layers[-1] and link.is_symlink() and link.readlink() != entry:
-            link.unlink()
-            link.symlink_to(entry)
+        if len(having) > 1 and all(path.is_dir() for path in having):
+            if link.is_symlink():
+                link.unlink()
+            link_tree(having, link)
+        elif not link.is_symlink() or link.readlink() != having[-1]:
+            link.unlink(missing_ok=True)
+            link.symlink_to(having[-1])
 
 
 def link_bcc(source: Path = DEBIAN_BCC) -> Path | None:
@@ -83,15 +79,3 @@ def link_bcc(source: Path = DEBIAN_BCC) -> Path | None:
     link.symlink_to(source)
     importlib.invalidate_caches()
     return link
-
-
-def main() -> int:
-    """``python -m gpuledger.agent.probes.headers``: prepares both and says what it found."""
-    bcc, tree = link_bcc(), prepare_kernel_headers()
-    print(f"bcc: {bcc or 'missing, install python3-bpfcc'}")
-    print(f"kernel headers: {tree or 'missing, install linux-headers for this machine'}")
-    return 0 if bcc and tree else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -81,6 +81,7 @@ class LibraryScanner:
     def __init__(self, root: Path = Path("/proc")) -> None:
         self._root = root
         self._states: dict[int, tuple[bytes, bytes, int]] = {}
+        self._files: dict[int, frozenset[tuple[int, int]]] = {}
         self._scans = 0
 
     def scan(self) -> list[Mapping]:
@@ -104,10 +105,16 @@ class LibraryScanner:
             mappings = self._mappings(pid)
             again = self._scans + REPEAT_SCANS if mappings else 0
             self._states[pid] = (*state, again)
+            self._files[pid] = frozenset(mapping.file.key for mapping in mappings)
             found += mappings
         for gone in self._states.keys() - present:
             del self._states[gone]
+            del self._files[gone]
         return found
+
+    def files_in_use(self) -> set[tuple[int, int]]:
+        """The keys of all library files that some process had when it was last looked at."""
+        return set().union(*self._files.values())
 
     def _state(self, pid: int) -> tuple[bytes, bytes] | None:
         """(start time, size of the address space); None for kernel threads and processes that are gone."""

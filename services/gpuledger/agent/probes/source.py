@@ -13,7 +13,7 @@ from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach
 from gpuledger.agent.probes.events import Losses, RawEvents, Resident
 from gpuledger.agent.probes.headers import DEBIAN_BCC, prepare_kernel_headers
 from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, library_file
-from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, BccLoader, Loader
+from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, BccLoader, Loader, kernel_version
 from gpuledger.agent.probes.ring import MappedRing
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.agent.probes.symbols import Limits
@@ -23,6 +23,9 @@ MINIMUM_KERNEL: Final = (5, 15)  # cookies of perf links; ring buffers are older
 _CAP_SYS_ADMIN: Final = 21
 SWEEP_AFTER_ENDS: Final = 64
 """How many processes end between two sweeps of what they leave: a walk costs some 2 us an entry."""
+RELEASE_AFTER_SCANS: Final = 60
+"""Scans in a row in which nobody has a library, a minute or so, before it is let go. Those that were attached
+by name stay."""
 
 
 class EventSource(Protocol):
@@ -61,10 +64,8 @@ def available() -> str | None:
     """
     if not _may_load():
         return "eBPF needs root (or CAP_SYS_ADMIN)"
-    release = os.uname().release
-    version = tuple(int(part) for part in release.split("-")[0].split(".")[:2])
-    if version < MINIMUM_KERNEL:
-        return f"kernel {release} is older than {'.'.join(map(str, MINIMUM_KERNEL))}"
+    if kernel_version() < MINIMUM_KERNEL:
+        return f"kernel {os.uname().release} is older than {'.'.join(map(str, MINIMUM_KERNEL))}"
     if not Path("/sys/bus/event_source/devices/uprobe/type").is_file():
         return "this kernel has no uprobes (CONFIG_UPROBE_EVENTS), or /sys is not mounted"
     if importlib.util.find_spec("bcc") is None and not DEBIAN_BCC.is_dir():
@@ -99,6 +100,8 @@ class BccSource:
         self._state: KernelState | None = None
         self._tracepoints: list[int] = []
         self._libraries: dict[tuple[int, int], AttachedLibrary] = {}
+        self._refused: dict[tuple[int, int], LibraryReport] = {}
+        self._found: dict[tuple[int, int], int] = {}
         self._swept_ends = 0
 
     def start(self) -> None:
@@ -124,7 +127,11 @@ class BccSource:
         self._attach(library_file(path))
 
     def refresh(self) -> int:
-        """See `EventSource`. A file that is gone again before it could be attached is not an error."""
+        """See `EventSource`.
+
+        A file that is gone again before it could be probed is nothing; one that the kernel refuses is
+        reported by `probes`, and not tried again.
+        """
         state = self._started()
         mappings = self._scanner.scan()
         new = {m.file.key for m in mappings} - self._libraries.keys()
@@ -133,18 +140,33 @@ class BccSource:
                 state.mark_late(mapping.pid)
         attached = 0
         for mapping in mappings:
-            if mapping.file.key in self._libraries:
+            file = mapping.file
+            if file.key in self._libraries or file.key in self._refused:
                 continue
             try:
-                self._attach(mapping.file)
-            except (FileNotFoundError, ProcessLookupError, BadRecord):
+                self._attach(file)
+            except (FileNotFoundError, ProcessLookupError):
                 continue
+            except (OSError, BadRecord) as error:
+                self._refused[file.key] = LibraryReport(file.path, *file.key, (), (), error=str(error))
+                continue
+            self._found[file.key] = 0
             attached += 1
+        self._release_unused()
         ends = state.process_ends()
         if ends - self._swept_ends >= SWEEP_AFTER_ENDS:
             self._swept_ends = ends
             state.sweep()
         return attached
+
+    def _release_unused(self) -> None:
+        """Lets go of libraries that no process has had for a while: a link holds on to the file's mount."""
+        used = self._scanner.files_in_use()
+        for key in list(self._found):
+            self._found[key] = 0 if key in used else self._found[key] + 1
+            if self._found[key] > RELEASE_AFTER_SCANS:
+                del self._found[key]
+                self._libraries.pop(key).close()
 
     def _attach(self, file: LibraryFile) -> None:
         state = self._started()
@@ -165,7 +187,7 @@ class BccSource:
 
     def probes(self) -> list[LibraryReport]:
         """See `EventSource`."""
-        return [library.report for library in self._libraries.values()]
+        return [*(library.report for library in self._libraries.values()), *self._refused.values()]
 
     def resident(self) -> list[Resident]:
         """See `EventSource`."""
@@ -176,6 +198,7 @@ class BccSource:
         for library in self._libraries.values():
             library.close()
         self._libraries.clear()
+        self._found.clear()
         for fd in self._tracepoints:
             os.close(fd)
         self._tracepoints.clear()

@@ -1,0 +1,224 @@
+"""Libraries are found, probed once, and let go."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gpuledger.agent.probes import BccSource, Limits
+from gpuledger.agent.probes.libraries import LibraryScanner
+from gpuledger.agent.probes.loader import BccLoader, Loader
+from gpuledger.agent.probes.source import RELEASE_AFTER_SCANS
+from gpuledger.contract.errors import BadRecord, Unsupported
+from gpuledger.contract.operations import Operation
+from tests.bpf.workbench import Bench, Running, compile_c, events_of, run
+
+ROUNDS = 23
+CALLS = 2095  # what calls.c makes
+
+
+def attached_files(source: BccSource) -> set[int]:
+    return {report.inode for report in source.probes()}
+
+
+def loop(bench: Bench, rounds: int = ROUNDS, *, wait: bool = False) -> list[str]:
+    return [str(bench.program("loop")), str(rounds), "1", *(["wait"] if wait else [])]
+
+
+def launches(source: BccSource, pid: int) -> int:
+    return int((events_of(source, pid)["operation"] == Operation.LAUNCH_KERNEL).sum())
+
+
+def test_a_library_that_a_running_process_has_mapped_is_found(
+    source: BccSource, bench: Bench, tmp_path: Path
+) -> None:
+    library = bench.copy_library(tmp_path)
+    with Running(loop(bench, wait=True), tmp_path) as running:
+        assert running.line() == "waiting"
+        assert source.refresh() >= 1
+        assert library.stat().st_ino in attached_files(source)
+        running.finish()
+        assert launches(source, running.pid) == 2 * ROUNDS
+
+
+def test_a_library_loaded_after_the_first_look_is_found_by_the_next(
+    source: BccSource, bench: Bench, tmp_path: Path
+) -> None:
+    library = bench.copy_library(tmp_path)
+    with Running([bench.program("late"), library, str(ROUNDS)], tmp_path) as running:
+        assert running.line() == "ready"
+        source.refresh()
+        assert library.stat().st_ino not in attached_files(source)
+        running.go_on()
+        assert running.line() == "loaded"
+        source.refresh()
+        assert library.stat().st_ino in attached_files(source)
+        running.finish()
+        assert len(events_of(source, running.pid)) == ROUNDS
+
+
+def test_a_quiet_machine_is_not_read_again() -> None:
+    scanner = LibraryScanner()
+    scanner.scan()
+    assert not [mapping for mapping in scanner.scan() if mapping.pid == os.getpid()]
+
+
+def test_two_names_of_one_file_count_once(source: BccSource, bench: Bench, tmp_path: Path) -> None:
+    library = bench.copy_library(tmp_path)
+    other = tmp_path / "libcuda.so.999"
+    other.hardlink_to(library)
+    source.preattach(library)
+    files = len(source.probes())
+    source.preattach(other)
+    source.preattach(Path(f"/proc/{os.getpid()}/root{other}"))
+    assert len(source.probes()) == files
+    pid, _ = run(loop(bench), tmp_path)
+    assert launches(source, pid) == ROUNDS
+
+
+def test_one_file_below_two_overlays_counts_once(bench: Bench, tmp_path: Path) -> None:
+    bench.copy_library(tmp_path / "image")
+    with overlay(tmp_path, "one") as one, overlay(tmp_path, "two") as two, started() as source:
+        source.preattach(one / "libcuda.so.1")
+        source.preattach(two / "libcuda.so.1")
+        pid, out = run([bench.program("calls")], two)
+        events = events_of(source, pid)
+        losses = source.losses()
+    rows = [line.split() for line in out.splitlines()]
+    assert events["bytes"].tolist() == [int(row[1]) for row in rows]
+    assert events["ordinal"].tolist() == [int(row[5]) for row in rows]
+    assert losses.duplicate > 0
+    assert losses.events == 0
+
+
+def test_a_library_that_nobody_has_any_more_is_let_go(bench: Bench, tmp_path: Path) -> None:
+    library = bench.copy_library(tmp_path)
+    with started() as source:
+        source.preattach(bench.library)
+        with Running(loop(bench, wait=True), tmp_path) as running:
+            assert running.line() == "waiting"
+            for _ in range(RELEASE_AFTER_SCANS + 5):
+                source.refresh()
+            assert library.stat().st_ino in attached_files(source)
+        for _ in range(RELEASE_AFTER_SCANS + 5):
+            source.refresh()
+        assert library.stat().st_ino not in attached_files(source)
+        assert bench.library.stat().st_ino in attached_files(source)
+
+
+@contextmanager
+def started(load: Callable[[Limits], Loader] = BccLoader) -> Iterator[BccSource]:
+    source = BccSource(Limits(ring_bytes=1 << 20), load=load)
+    source.start()
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+@contextmanager
+def overlay(below: Path, name: str) -> Iterator[Path]:
+    """A container's view of an image: an overlay of its own over the same lower directory."""
+    place = below / name
+    for part in ("upper", "work", "merged"):
+        (place / part).mkdir(parents=True)
+    options = f"lowerdir={below}/image,upperdir={place}/upper,workdir={place}/work"
+    merged = place / "merged"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=True)
+    try:
+        yield merged
+    finally:
+        subprocess.run(["umount", merged], check=True)
+
+
+def test_what_a_library_does_not_export_is_reported(source: BccSource, tmp_path: Path) -> None:
+    code = tmp_path / "small.c"
+    code.write_text(
+        "int cuInit(unsigned f) { return (int)f; }\n"
+        "int cuMemcpy(void) { return 1; }\n"
+        'int cuMemcpy_ptds(void) __attribute__((alias("cuMemcpy")));\n'
+    )
+    library = tmp_path / "libcuda.so.1"
+    compile_c([str(code)], library, ["-fPIC", "-shared"])
+    source.preattach(library)
+    [report] = [r for r in source.probes() if r.path == str(library)]
+    assert set(report.attached) == {"cuInit", "cuMemcpy"}
+    assert report.aliased == (("cuMemcpy_ptds", "cuMemcpy"),)
+    assert "cuLaunchKernel" in report.missing
+    assert report.inode == library.stat().st_ino
+
+
+def test_a_file_that_is_no_library_is_refused_and_leaves_nothing(source: BccSource, tmp_path: Path) -> None:
+    before, files = descriptors(), len(source.probes())
+    text = tmp_path / "libcuda.so.1"
+    text.write_text("not a library\n")
+    with pytest.raises(BadRecord):
+        source.preattach(text)
+    with pytest.raises(FileNotFoundError):
+        source.preattach(tmp_path / "absent.so")
+    assert len(source.probes()) == files
+    assert descriptors() == before
+
+
+def test_kernels_without_multi_links_count_the_same(bench: Bench, tmp_path: Path) -> None:
+    code = tmp_path / "small.c"
+    code.write_text("int cuInit(unsigned f) { return (int)f; }\n")
+    library = tmp_path / "libcuda.so.1"
+    compile_c([str(code)], library, ["-fPIC", "-shared"])
+    before = descriptors()
+    with started(partial(BccLoader, multi=False)) as source:
+        source.preattach(library)
+        with Running([bench.program("late"), library, str(ROUNDS)], tmp_path) as running:
+            running.go_on()
+            running.finish()
+            events = events_of(source, running.pid)
+    assert events["operation"].tolist() == [Operation.INITIALISE] * ROUNDS
+    assert descriptors() == before
+
+
+def test_a_mapped_file_that_is_no_library_is_reported_and_not_tried_again(
+    source: BccSource, tmp_path: Path
+) -> None:
+    false = tmp_path / "libcuda.so.1"
+    false.write_bytes(bytes(8192))
+    with false.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+        source.refresh()
+        source.refresh()
+    [report] = [r for r in source.probes() if r.inode == false.stat().st_ino]
+    assert report.attached == ()
+    assert "ELF" in report.error
+
+
+def test_closing_detaches_and_leaves_no_descriptor(bench: Bench, tmp_path: Path) -> None:
+    library = bench.copy_library(tmp_path)
+    before = descriptors()
+    with started() as source:
+        source.preattach(library)
+        pid, _ = run([bench.program("calls")], tmp_path)
+        assert len(events_of(source, pid)) == CALLS
+        library.unlink()  # what it was attached through is gone
+        assert descriptors() != before
+    source.close()
+    assert descriptors() == before
+    with pytest.raises(Unsupported):
+        source.drain()
+
+
+def descriptors() -> dict[str, int]:
+    """What this process has open in the kernel's BPF and perf machinery: kind -> how many."""
+    out: dict[str, int] = {}
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(entry.readlink())
+        except FileNotFoundError:
+            continue
+        if "bpf" in target or "perf" in target:
+            out[target] = out.get(target, 0) + 1
+    return out

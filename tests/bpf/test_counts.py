@@ -1,0 +1,122 @@
+"""Every call is seen once, with what it was."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+
+from gpuledger.agent.probes import BccSource
+from gpuledger.agent.probes.symbols import SYMBOLS
+from gpuledger.agent.procfs import process_start_ns, same_start
+from gpuledger.contract.operations import Operation
+from tests.bpf.workbench import Bench, Pod, Running, events_of, run
+from tests.emulator.control import LIBCUDA, Emulator
+
+OPERATIONS = {symbol.name: symbol.operation for symbol in SYMBOLS}
+
+ROUNDS = 101
+THREADS = 7
+
+
+def test_every_probed_function_is_seen_in_order_with_its_arguments(source: BccSource, bench: Bench) -> None:
+    pid, out = run([bench.program("calls")], bench.directory)
+    expected = [line.split() for line in out.splitlines()]
+    assert {row[0] for row in expected} == set(OPERATIONS)
+    events = events_of(source, pid)
+    seen = zip(
+        *(
+            events[c].tolist()
+            for c in ("bytes", "stream", "function", "launched_threads", "ordinal", "result")
+        ),
+        strict=True,
+    )
+    names = [Operation(code).name for code in events["operation"].tolist()]
+    assert list(zip(names, seen, strict=True)) == [
+        (OPERATIONS[name].name, tuple(int(value) for value in values)) for name, *values in expected
+    ]
+
+
+def test_times_are_of_the_boot_clock_and_in_order_on_a_thread(source: BccSource, bench: Bench) -> None:
+    with Running([bench.program("calls"), "wait"], bench.directory) as running:
+        assert running.line() == "waiting"
+        start_ns = process_start_ns(running.pid)
+        assert start_ns is not None
+        running.finish()
+        events = events_of(source, running.pid)
+    assert len(events) > 1000
+    begins = events["time_ns"] - events["duration_ns"]
+    assert (begins[1:] > events["time_ns"][:-1]).all()
+    assert (events["duration_ns"] > 0).all()
+    assert (begins > start_ns).all()
+    assert {same_start(value, start_ns) for value in set(events["start_ns"].tolist())} == {True}
+    assert set(events["start_ns"].tolist()) != {0}
+
+
+def test_two_pods_with_several_threads_each_are_counted_apart(
+    source: BccSource, bench: Bench, pods: list[Pod]
+) -> None:
+    command = [bench.program("loop"), str(ROUNDS), str(THREADS), "wait"]
+    with (
+        Running(command, bench.directory, pods[0].directory) as one,
+        Running(command, bench.directory, pods[1].directory) as other,
+    ):
+        for running in (one, other):
+            assert running.line() == "waiting"
+        for running in (one, other):
+            running.go_on()
+        for running in (one, other):
+            running.finish()
+        events = events_of(source, one.pid, other.pid)
+    for running, place in ((one, pods[0]), (other, pods[1])):
+        mine = events[events["pid"] == running.pid]
+        assert set(mine["cgroup_id"].tolist()) == {place.cgroup_id}
+        launches = mine[mine["operation"] == Operation.LAUNCH_KERNEL]
+        assert Counter(Counter(launches["tid"].tolist()).values()) == {ROUNDS: 2 * THREADS}
+        assert (mine["operation"] == Operation.SYNCHRONIZE_STREAM).sum() == 2 * THREADS * ROUNDS
+        assert set(launches["ordinal"].tolist()) == {0}
+
+
+def test_the_emulated_driver_is_counted_exactly(source: BccSource, pods: list[Pod]) -> None:
+    with Emulator() as emulator:
+        source.preattach(LIBCUDA)
+        workloads = [
+            emulator.spawn(
+                ["count", "--rounds", "3", "--host-threads", "5", "--wait"], cgroup=place.directory
+            )
+            for place in pods
+        ]
+        reports = [process.communicate("\n", 60.0)[0] for process in workloads]
+        events = events_of(source, *(process.pid for process in workloads))
+    for process, place, text in zip(workloads, pods, reports, strict=True):
+        mine = events[events["pid"] == process.pid]
+        assert set(mine["cgroup_id"].tolist()) == {place.cgroup_id}
+        assert tallies(mine) == expected_tallies(text)
+        on_device = mine[mine["operation"] != Operation.INITIALISE]
+        assert set(on_device["ordinal"].tolist()) == {0}
+
+
+def tallies(events: np.ndarray) -> dict[str, tuple[int, int, int, int]]:
+    """operation -> (calls, failed, bytes, launched threads); bytes of frees are judged in another test."""
+    out = {}
+    for code in set(events["operation"].tolist()):
+        of = events[events["operation"] == code]
+        name = Operation(code).name
+        size = 0 if name.startswith("FREE") else int(of["bytes"].sum())
+        out[name] = (len(of), int((of["result"] != 0).sum()), size, int(of["launched_threads"].sum()))
+    return out
+
+
+def expected_tallies(report: str) -> dict[str, tuple[int, int, int, int]]:
+    """The same from what the workload says it called."""
+    out: dict[str, tuple[int, int, int, int]] = {}
+    for name, count in json.loads(report.splitlines()[-1])["calls"].items():
+        if name not in OPERATIONS:
+            continue
+        operation = OPERATIONS[name].name
+        size = 0 if operation.startswith("FREE") else count["bytes_ok"]
+        row = (count["calls"], count["failed"], size, count["threads_launched"])
+        before = out.get(operation, (0, 0, 0, 0))
+        out[operation] = tuple(a + b for a, b in zip(before, row, strict=True))  # type: ignore[assignment]
+    return out

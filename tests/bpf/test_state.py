@@ -1,0 +1,130 @@
+"""What the kernel side remembers of processes, and what it counts as lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuledger.agent.probes import UNKNOWN_ORDINAL, BccSource, Limits
+from gpuledger.agent.probes.loader import BccLoader
+from gpuledger.agent.probes.state import KernelState
+from gpuledger.contract.operations import Operation
+from tests.bpf.workbench import Bench, Running, events_of, run
+
+ROUNDS = 503
+BLOCK_BYTES = 1_000_003  # what loop.c allocates
+SETTLE_S = 5.0  # the kernel may bury a process a little after its parent has reaped it
+
+
+@pytest.fixture
+def small(bench: Bench) -> Iterator[BccSource]:
+    """A source with a ring of one page."""
+    source = BccSource(Limits(ring_bytes=4096))
+    source.start()
+    source.preattach(bench.library)
+    yield source
+    source.close()
+
+
+def loop(bench: Bench, rounds: int, threads: int = 1, *words: str) -> list[str]:
+    return [str(bench.program("loop")), str(rounds), str(threads), *words]
+
+
+def test_what_finds_no_room_in_the_ring_is_counted(small: BccSource, bench: Bench) -> None:
+    pid, _ = run(loop(bench, ROUNDS), bench.directory)
+    events = events_of(small, pid)
+    calls = 2 * ROUNDS + 5  # init, retain, select twice, allocate
+    losses = small.losses()
+    assert 0 < len(events) < calls
+    assert losses.ring_full == calls - len(events)
+    assert losses.events == losses.ring_full
+
+
+def test_losses_never_fall_and_a_drain_makes_room(small: BccSource, bench: Bench) -> None:
+    run(loop(bench, ROUNDS), bench.directory)
+    before = small.losses()
+    small.drain()
+    pid, _ = run(loop(bench, 7), bench.directory)
+    assert len(events_of(small, pid)) == 2 * 7 + 5
+    assert small.losses() == before
+
+
+def test_a_table_of_threads_that_is_full_is_counted(bench: Bench) -> None:
+    source = BccSource(Limits(threads=1))
+    source.start()
+    try:
+        source.preattach(bench.library)
+        pid, _ = run(loop(bench, 11, 3), bench.directory)
+        assert len(events_of(source, pid)) == 4
+        assert source.losses().threads_full == 3 * (2 * 11 + 1)
+        assert source.losses().events == source.losses().threads_full
+    finally:
+        source.close()
+
+
+def test_resident_memory_is_known_while_the_process_lives(source: BccSource, bench: Bench) -> None:
+    with Running(loop(bench, 1, 1, "wait"), bench.directory) as running:
+        assert running.line() == "waiting"
+        mine = [entry for entry in source.resident() if entry.pid == running.pid]
+        assert [(entry.ordinal, entry.bytes) for entry in mine] == [(0, BLOCK_BYTES)]
+        assert mine[0].start_ns in set(events_of(source, running.pid)["start_ns"].tolist())
+        running.finish()
+    deadline = time.monotonic() + SETTLE_S
+    while [entry for entry in source.resident() if entry.pid == running.pid]:
+        assert time.monotonic() < deadline
+
+
+def test_resident_memory_is_exact_whatever_the_ring_loses(small: BccSource, bench: Bench) -> None:
+    run(loop(bench, ROUNDS), bench.directory)
+    with Running(loop(bench, 1, 1, "wait"), bench.directory) as running:
+        assert running.line() == "waiting"
+        mine = [entry.bytes for entry in small.resident() if entry.pid == running.pid]
+        assert mine == [BLOCK_BYTES]
+
+
+def test_a_new_program_in_the_same_process_owns_nothing_of_the_old(source: BccSource, bench: Bench) -> None:
+    program = bench.program("loop")
+    script = f'"{program}" 1 1; exec "{program}" 1 1 wait'
+    with Running(["/bin/sh", "-c", script], bench.directory) as running:
+        assert running.line() == "waiting"
+        mine = [entry.bytes for entry in source.resident() if entry.pid == running.pid]
+        assert mine == [BLOCK_BYTES]
+        running.finish()
+
+
+def test_a_process_older_than_its_probes_is_not_given_a_guessed_device(
+    source: BccSource, bench: Bench, tmp_path: Path
+) -> None:
+    bench.copy_library(tmp_path)
+    with Running(loop(bench, 3, 2, "wait"), tmp_path) as running:
+        assert running.line() == "waiting"
+        source.refresh()
+        running.finish()
+        events = events_of(source, running.pid)
+    launches = events[events["operation"] == Operation.LAUNCH_KERNEL]
+    assert len(launches) == 2 * 2 * 3
+    assert set(launches["ordinal"].tolist()) == {UNKNOWN_ORDINAL}
+
+
+def test_what_ended_processes_leave_is_swept_and_the_living_keep_theirs(bench: Bench) -> None:
+    loader = BccLoader(Limits(ring_bytes=1 << 20))
+    source = BccSource(Limits(ring_bytes=1 << 20), load=lambda _: loader)
+    source.start()
+    try:
+        source.preattach(bench.library)
+        state = KernelState(loader)
+        with Running(loop(bench, 1, 1, "wait"), bench.directory) as living:
+            assert living.line() == "waiting"
+            for _ in range(3):
+                run(loop(bench, 1), bench.directory)
+            deadline = time.monotonic() + SETTLE_S
+            while state.process_ends() < 3:
+                assert time.monotonic() < deadline
+            assert state.sweep() == 3 * 3  # a context, a total and an allocation of each
+            assert state.sweep() == 0
+            assert [entry.pid for entry in source.resident()] == [living.pid]
+    finally:
+        source.close()

@@ -1,0 +1,136 @@
+"""What the tests of the probes are made of: a library and callers built here, pods, processes in them."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gpuledger.agent.probes import BccSource, RawEvents
+from tests.emulator.cgroups import in_cgroup, make_pod_cgroup, remove_pod_cgroup
+
+SOURCES = Path(__file__).parent / "src"
+FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-fno-ipa-icf", "-pthread", "-I", str(SOURCES)]
+WAIT_S = 60.0  # no process here runs for more than a second, but the machine may be busy
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A directory with ``libcuda.so.1`` and the programs that use it."""
+
+    directory: Path
+
+    @property
+    def library(self) -> Path:
+        return self.directory / "libcuda.so.1"
+
+    def program(self, name: str) -> Path:
+        return self.directory / name
+
+    def copy_library(self, directory: Path) -> Path:
+        """A library file of its own: another inode, which no probe is on."""
+        directory.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(self.library, directory / "libcuda.so.1"))
+
+
+def build(directory: Path) -> Bench:
+    bench = Bench(directory)
+    shared = ["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
+    compile_c(["library.c"], bench.library, shared)
+    for name in ("calls", "loop"):
+        compile_c([f"{name}.c"], bench.program(name), [f"-L{directory}", "-l:libcuda.so.1"])
+    compile_c(["late.c"], bench.program("late"), ["-ldl"])
+    return bench
+
+
+def compile_c(names: Sequence[str], output: Path, options: Sequence[str]) -> None:
+    sources = [str(SOURCES / name) for name in names]
+    done = subprocess.run(
+        ["cc", *FLAGS, *sources, "-o", str(output), *options], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@dataclass(frozen=True)
+class Pod:
+    uid: str
+    container: str
+    directory: Path
+
+    @property
+    def cgroup_id(self) -> int:
+        return self.directory.stat().st_ino
+
+
+@contextmanager
+def pod() -> Iterator[Pod]:
+    """A pod-shaped cgroup, removed at the end."""
+    uid, container = str(uuid.uuid4()), secrets.token_hex(32)
+    directory = make_pod_cgroup(uid, container)
+    try:
+        yield Pod(uid, container, directory)
+    finally:
+        remove_pod_cgroup(directory)
+
+
+class Running:
+    """A process with text pipes; ends with its ``with`` block."""
+
+    def __init__(self, command: Sequence[str | Path], libraries: Path, cgroup: Path | None = None) -> None:
+        words = [str(word) for word in command]
+        self.process = subprocess.Popen(
+            in_cgroup(words, cgroup) if cgroup else words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"LD_LIBRARY_PATH": str(libraries), "PATH": "/usr/bin:/bin"},
+        )
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(WAIT_S)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def finish(self) -> str:
+        """What it still prints until it has ended well."""
+        out, _ = self.process.communicate("\n", WAIT_S)
+        assert self.process.returncode == 0
+        return out
+
+
+def run(command: Sequence[str | Path], libraries: Path, cgroup: Path | None = None) -> tuple[int, str]:
+    """(pid, output) of a process that has ended well."""
+    with Running(command, libraries, cgroup) as running:
+        return running.pid, running.finish()
+
+
+def events_of(source: BccSource, *pids: int) -> RawEvents:
+    """What these processes did since the last drain; other processes of the machine are left out."""
+    events = source.drain()
+    return events[np.isin(events["pid"], pids)]
