@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from gpuledger.agent.events import Events
+from gpuledger.agent.coarsen import NO_INTERVALS, NO_THREAD, Intervals
+from gpuledger.agent.events import UNKNOWN_DEVICE, Events
 from gpuledger.agent.samplers.samples import Gap, Sample
 from gpuledger.contract import records
 from gpuledger.contract.columns import Longs, doubles, longs
@@ -17,12 +18,21 @@ Describe = Callable[[int], Process]
 
 
 def event_batch(
-    header: Header, events: Events, device_uuids: Sequence[str], describe: Describe
+    header: Header,
+    events: Events,
+    device_uuids: Sequence[str],
+    describe: Describe,
+    counts: Longs | None = None,
+    intervals: Intervals = NO_INTERVALS,
 ) -> EventBatch:
-    """One record of these events, which are ordered by time; dictionaries name only what occurs."""
-    processes, process = _indexed(events["process"])
-    threads, thread = _indexed(events["tid"])
-    devices, device = _indexed(events["device"], null=-1)
+    """One record of these events, which are ordered by time; dictionaries name only what occurs.
+
+    ``counts``: how many calls each tally speaks for, None for raw calls. ``intervals``: ordered by start.
+    """
+    size = len(events)
+    processes, process = _indexed(np.concatenate((events["process"], intervals.process)))
+    devices, device = _indexed(np.concatenate((events["device"], intervals.device)), null=UNKNOWN_DEVICE)
+    threads, thread = _indexed(events["tid"], null=NO_THREAD)
     functions, function = _indexed(events["function"], null=0)
     return EventBatch(
         header=header,
@@ -31,17 +41,22 @@ def event_batch(
         threads=threads,
         functions=functions,
         time_ns=np.ascontiguousarray(events["time_ns"]),
-        process=process,
+        process=process[:size],
         thread=thread,
-        device=device,
+        device=device[:size],
         operation=events["operation"].astype(np.int64),
         duration_ns=np.ascontiguousarray(events["duration_ns"]),
         bytes=np.ascontiguousarray(events["bytes"]),
         launched_threads=np.ascontiguousarray(events["launched_threads"]),
         function=function,
         result=events["result"].astype(np.int64),
-        count=np.ones(len(events), np.int64),
+        count=np.ones(size, np.int64) if counts is None else counts,
         span_ns=np.ascontiguousarray(events["span_ns"]),
+        outstanding_process=process[size:],
+        outstanding_device=device[size:],
+        outstanding_start_ns=intervals.start_ns,
+        outstanding_duration_ns=intervals.duration_ns,
+        outstanding_blocked_ns=intervals.blocked_ns,
     )
 
 

@@ -11,7 +11,6 @@ from gpuledger.agent.events import Events
 from gpuledger.contract.columns import Longs
 from gpuledger.contract.operations import LAUNCHES, SYNCHRONIZING
 
-STICKY_ERRORS_FROM = 700  # CUresult from ILLEGAL_ADDRESS on: the context is dead, nothing is outstanding
 _LAUNCHES = np.array(sorted(LAUNCHES))
 _SYNCHRONIZING = np.array(sorted(SYNCHRONIZING))
 _FAR_NS = np.iinfo(np.int64).max
@@ -36,9 +35,8 @@ class Outstanding:
 
     def apply(self, events: Events) -> None:
         """Advance by a chunk of events that is ordered by time; failed launches are none."""
-        done = (events["result"] == 0) | (events["result"] >= STICKY_ERRORS_FROM)
         launch = np.isin(events["operation"], _LAUNCHES) & (events["result"] == 0)
-        synchronize = np.isin(events["operation"], _SYNCHRONIZING) & done
+        synchronize = np.isin(events["operation"], _SYNCHRONIZING)
         chosen = np.flatnonzero(launch | synchronize)
         if not len(chosen):
             return

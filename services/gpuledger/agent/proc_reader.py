@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.ordinals import ENVIRONMENT_NAMES
+from gpuledger.agent.probes.libraries import library_ranges
 from gpuledger.agent.processes import ProcessFacts
 from gpuledger.agent.procfs import process_start_ns, tick_ns
 
@@ -56,6 +57,16 @@ class ProcReader:
         self._pid_of_fd[fd] = pid
         if fd >= 0:
             self._poll.register(fd, select.POLLIN)
+
+    def libraries(self, pid: int) -> frozenset[tuple[int, int]]:
+        """See ProcessReader.libraries."""
+        found = set()
+        directory = self._root / str(pid)
+        with contextlib.suppress(*_GONE):
+            for range_, _ in library_ranges((directory / "maps").read_bytes()):
+                status = (directory / "map_files" / range_).stat()
+                found.add((status.st_dev, status.st_ino))
+        return frozenset(found)
 
     def ended(self) -> list[int]:
         """See ProcessReader.ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -50,6 +50,9 @@ class ProcessReader(Protocol):
 
     def watch(self, pid: int) -> None:
         """Tell of this process's end in `ended`."""
+
+    def libraries(self, pid: int) -> frozenset[tuple[int, int]]:
+        """(device, inode) of each libcuda file that the process has mapped."""
 
     def ended(self) -> list[int]:
         """Pids that were watched and have ended since the last call."""
@@ -100,13 +103,13 @@ class ProcessTable:
             if known.start_ns <= boot_ns and (known.ended_ns is None or known.ended_ns > boot_ns)
         ]
 
-    def ended_between(self, start_ns: int, end_ns: int) -> list[int]:
-        """Indexes of those that ended in [start, end) of the boot clock."""
-        return [
-            known.index
+    def ended_between(self, start_ns: int, end_ns: int) -> dict[int, int]:
+        """When each ended, of those that ended in [start, end) of the boot clock."""
+        return {
+            known.index: known.ended_ns
             for known in self._known.values()
             if known.ended_ns is not None and start_ns <= known.ended_ns < end_ns
-        ]
+        }
 
     def resolve(self, raw: RawEvents, offset_ns: int) -> Events:
         """The kernel's events in agent time, each with its process and device; in the order given."""
@@ -150,6 +153,16 @@ class ProcessTable:
             if not start_ns or self._tick(start_ns) == self._tick(self._known[index].start_ns):
                 return index
         return None
+
+    def witness(self, probed: Collection[tuple[int, int]]) -> None:
+        """Say of the living whose calls were not seen whether they would be: whether probes are on every
+        libcuda that they have mapped. ``probed``: (device, inode) of the files with probes."""
+        for pid, indexes in self._living.items():
+            silent = [index for index in indexes if not self._known[index].traced]
+            if silent:
+                files = self._reader.libraries(pid)
+                for index in silent:
+                    self._known[index].witnessed = bool(files) and files <= set(probed)
 
     def note_ends(self, now_boot_ns: int) -> list[int]:
         """Mark the processes that ended since the last call; forget those that ended long ago."""

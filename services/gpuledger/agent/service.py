@@ -65,7 +65,6 @@ class Agent:
             settings.grid, samples_expected=sampler is not None, agent_version=__version__
         )
         self._losses_before = Losses()
-        self._lost_user = 0
         self._view = self._state.view = View(holders.read())
         self._problem = ""
         self._slow_due_ns = 0
@@ -133,7 +132,9 @@ class Agent:
     def _look_around(self) -> None:
         if self._source is not None:
             self._source.refresh()
-            metrics.LIBRARIES.set(len(self._source.probes()))
+            reports = self._source.probes()
+            metrics.LIBRARIES.set(len(reports))
+            self._state.processes.witness({(report.device, report.inode) for report in reports})
             self._count_losses(self._source.losses())
         holders = self._holders.read()
         metrics.HOLDERS_OK.set(not self._holders.problem)
@@ -154,7 +155,7 @@ class Agent:
         before = self._losses_before
         unpaired = losses.return_without_entry - before.return_without_entry
         kernel = losses.events - before.events - unpaired
-        self._cutter.lost = Lost(kernel, self._lost_user, unpaired)
+        self._cutter.lost = Lost(kernel, self._cutter.lost.user, unpaired)
 
     def _keep_disk(self) -> None:
         now = self._clock.boot_ns()
@@ -178,7 +179,6 @@ class Agent:
     def _begin_epoch(self, time: AgentTime) -> None:
         self._time = time
         self._cutter = WindowCutter(self._settings.node, time, self._state, self._rules)
-        self._lost_user = 0
         if self._source is not None:
             self._losses_before = self._source.losses()
         metrics.EPOCHS.inc()
@@ -187,8 +187,8 @@ class Agent:
     def _change_epoch(self) -> None:
         error_ns = self._time.error_ns(self._clock)
         _log.warning("clock_stepped", error_s=error_ns / NS_PER_S)
-        now_ns = self._take()
-        self._put(self._cutter.finish(now_ns, goodbye=False))
+        self._take()
+        self._put(self._cutter.finish(self._time.now_ns(self._clock), goodbye=False))
         time = AgentTime.begin(self._clock, self._time.epoch.boot_id)
         self._state.rebase(time.offset_ns)
         if self._sampler is not None:
@@ -198,7 +198,8 @@ class Agent:
     def _finish(self, launched: int, ends_node: bool) -> None:
         if self._sampler is not None:
             self._sampler.stop()
-        now_ns = self._take()
+        self._take()
+        now_ns = self._time.now_ns(self._clock)
         self._put(self._cutter.finish(now_ns, goodbye=ends_node))
         if ends_node:
             self._state_lifetime(launched, now_ns)
@@ -214,6 +215,7 @@ class Agent:
 
     def _put(self, parts: Iterable[Part]) -> None:
         for part in parts:
+            self._cutter.pressure = int(self._queue.pressure)
             keyframe = isinstance(part, Holdings) and part.keyframe
             headers = RecordHeaders.of(part.header, _KIND_OF[type(part)], keyframe)
             self._queue_record(part, self._settings.node.key, tuple(headers.to_kafka()))
@@ -235,5 +237,4 @@ class Agent:
             return
         metrics.RECORDS_REFUSED.inc()
         if isinstance(record, EventBatch):
-            self._lost_user += int(record.count.sum())
-            self._cutter.lost = self._cutter.lost._replace(user=self._lost_user)
+            self._cutter.lose(int(record.count.sum()))

@@ -95,9 +95,10 @@ class NodeState:
         """The record of a process as it is known now."""
         return self.processes.describe(process, self.view.holders, self._offset_ns)
 
-    def ended_between(self, start_ns: int, end_ns: int) -> list[int]:
-        """Processes that ended in [start, end) of agent time."""
-        return self.processes.ended_between(start_ns - self._offset_ns, end_ns - self._offset_ns)
+    def ended_between(self, start_ns: int, end_ns: int) -> dict[int, int]:
+        """When each process ended that ended in [start, end) of agent time."""
+        ended = self.processes.ended_between(start_ns - self._offset_ns, end_ns - self._offset_ns)
+        return {process: at_ns + self._offset_ns for process, at_ns in ended.items()}
 
     def holdings(self, header: Header, time_ns: int, keyframe: bool) -> Holdings:
         """The whole state as a record that holds from ``time_ns``."""

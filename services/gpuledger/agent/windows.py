@@ -16,10 +16,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from gpuledger.agent.batches import event_batch, sample_batch
+from gpuledger.agent.coarsen import NO_INTERVALS, Intervals, OutstandingIntervals, tally
 from gpuledger.agent.epoch import AgentTime
-from gpuledger.agent.events import Events
+from gpuledger.agent.events import Events, no_events
 from gpuledger.agent.samplers.samples import Gap, Round, Sample
 from gpuledger.agent.state import NodeState, View
+from gpuledger.contract.columns import Longs
 from gpuledger.contract.fields import SampleSource
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import EventBatch, Header, Holdings, SampleBatch
@@ -29,6 +31,8 @@ EVENT_GRACE_NS = 200_000_000  # the kernel hands an event over within microsecon
 SAMPLE_WAIT_NS = 800_000_000  # a driver that answers later than that has a gap; rows are due within 5 s
 MAX_EVENTS_PER_BATCH = 4096  # vectorised decoding is fastest from 2,000 on, and a record stays below 300 kB
 MAX_SAMPLES_PER_BATCH = 8192
+TALLY, HOLLOW = 1, 2
+"""Coarsening of a window: its calls are tallied, or its frame alone is kept."""
 
 Part: TypeAlias = EventBatch | SampleBatch | Holdings
 
@@ -77,8 +81,11 @@ class WindowCutter:
         self._measured_ns = started
         self._changes: list[tuple[int, int, View]] = []
         self._change_count = 0
+        self._coarsening = 0
+        self._intervals = OutstandingIntervals(started, {})
         self.lost = Lost()
-        self.coarsening = 0
+        self.pressure = 0
+        """How coarse the next window has to be: 0 raw calls, 1 tallies, 2 no events (they count as lost)."""
         self.late_events = 0
 
     @property
@@ -105,7 +112,7 @@ class WindowCutter:
         self._measured_ns = max(self._measured_ns, taken.through_ns)
 
     def change(self, at_ns: int, view: View) -> None:
-        """From ``at_ns`` on holders or devices are as in ``view``."""
+        """From ``at_ns`` on, holders or devices are as in ``view``."""
         heapq.heappush(self._changes, (at_ns, self._change_count, view))
         self._change_count += 1
 
@@ -141,7 +148,7 @@ class WindowCutter:
         yield from self.advance(now_ns)
         self._rules = rules
         yield from self._release(now_ns + 1)
-        yield from self._emit_events(all_=True)
+        yield from self._close_events(now_ns)
         if goodbye:
             yield from self._close_samples(goodbye=True)
         elif self._samples or self._gaps:
@@ -155,13 +162,26 @@ class WindowCutter:
             yield from self._open()
         else:
             self._part = 1
+            self._set_coarsening(self._started)
             yield self._state.holdings(self._header(), self._started, keyframe=False)
 
     def _open(self) -> Iterator[Part]:
         self._part = 0
         while self._changes and self._changes[0][0] <= self._window:
             self._state.view = heapq.heappop(self._changes)[2]
+        self._set_coarsening(self._window)
         yield self._state.holdings(self._header(), self._window, keyframe=True)
+
+    def _set_coarsening(self, from_ns: int) -> None:
+        """One coarseness a window, so that its intervals are whole."""
+        self._coarsening = self.pressure
+        if self._coarsening == TALLY:
+            outstanding = {key: pending.since_ns for key, pending in self._state.outstanding.items()}
+            self._intervals = OutstandingIntervals(from_ns, outstanding)
+
+    def lose(self, events: int) -> None:
+        """Count events that had no room after the kernel had handed them over."""
+        self.lost = self.lost._replace(user=self.lost.user + events)
 
     def _is_measured(self, end_ns: int, now_ns: int) -> bool:
         if not self._rules.samples_expected or self._measured_ns >= end_ns:
@@ -185,7 +205,7 @@ class WindowCutter:
 
     def _in_window(self, chunk: Events) -> Events:
         """Restate events of windows that are gone: they returned at some time up to this window's start."""
-        first = max(self._window, self._started)
+        first = self._window
         late = chunk["time_ns"] < first
         if late.any():
             self.late_events += int(late.sum())
@@ -204,14 +224,33 @@ class WindowCutter:
         self._ready = [events[whole:]] if whole < len(events) else []
         self._ready_count = len(events) - whole
         for start in range(0, whole, size):
-            yield self._events(events[start : min(start + size, whole)], self._header())
+            yield self._batch(events[start : min(start + size, whole)])
 
-    def _events(self, events: Events, header: Header) -> EventBatch:
-        return event_batch(header, events, self._state.device_uuids, self._state.describe)
+    def _batch(self, events: Events) -> EventBatch:
+        counts, intervals = None, NO_INTERVALS
+        if self._coarsening == TALLY:
+            intervals = self._intervals.apply(events)
+            events, counts = tally(events)
+        elif self._coarsening == HOLLOW:
+            self.lose(len(events))
+            events = events[:0]
+        return self._event_batch(events, counts, intervals)
+
+    def _event_batch(self, events: Events, counts: Longs | None, intervals: Intervals) -> EventBatch:
+        state = self._state
+        return event_batch(self._header(), events, state.device_uuids, state.describe, counts, intervals)
+
+    def _close_events(self, until_ns: int) -> Iterator[Part]:
+        """The events that are left, and of a window that is tallied what is outstanding at its end."""
+        yield from self._emit_events(all_=True)
+        if self._coarsening == TALLY:
+            rest = self._intervals.end(until_ns, self._state.ended_between(self._window, until_ns))
+            if len(rest.process):
+                yield self._event_batch(no_events(), None, rest)
 
     def _close(self) -> Iterator[Part]:
-        yield from self._emit_events(all_=True)
         end = self._grid.next(self._window)
+        yield from self._close_events(end)
         measured = max(self._measured_ns, self._window, self._started)
         if self._rules.samples_expected and measured < end:
             self._gaps.append(Gap("", None, SampleSource.NVML, measured, end - measured, "timeout"))
@@ -224,6 +263,9 @@ class WindowCutter:
         end = self._grid.next(self._window)
         samples = [entry for entry in self._samples if entry[0].start_ns < end]
         gaps = [gap for gap in self._gaps if gap.start_ns < end]
+        if self._coarsening == HOLLOW and samples:
+            gaps = [Gap("", None, SampleSource.UNKNOWN, self._window, self._grid.length_ns, "spool_full")]
+            samples = []
         size = self._rules.max_samples
         starts = range(0, max(len(samples), 1), size)
         for start in starts:
@@ -253,7 +295,7 @@ class WindowCutter:
             lost_kernel=self.lost.kernel,
             lost_user=self.lost.user,
             unpaired_returns=self.lost.unpaired_returns,
-            coarsening=self.coarsening,
+            coarsening=self._coarsening,
             agent_version=self._rules.agent_version,
         )
         self._sequence += 1

@@ -79,6 +79,10 @@ class SimulatedProcesses:
     def watch(self, pid: int) -> None:
         """See ProcessReader.watch."""
 
+    def libraries(self, pid: int) -> frozenset[tuple[int, int]]:
+        """See ProcessReader.libraries; the actors are traced without one."""
+        return frozenset()
+
     def ended(self) -> list[int]:
         """See ProcessReader.ended."""
         return []

@@ -1,4 +1,4 @@
-"""One queue a node: records wait in memory and on disk until Kafka has them, in the order in which they came."""
+"""One queue a node: records wait in memory and on disk until Kafka has them, in the order of their making."""
 
 from gpuledger.agent.spool.entry import Entry
 from gpuledger.agent.spool.journal import Journal, JournalFull, Position

@@ -1,11 +1,12 @@
 """Entries on disk: append-only segment files, read again in order, deleted once all of one is delivered.
 
 A segment is 8 bytes of magic, then for each entry its length and CRC-32 (4 bytes each, big-endian) and its
-bytes. A crash can only tear the end of the last segment: what is torn was never acknowledged to anyone, and is
-cut off at the next start. Bytes that a disk has spoiled in the middle end their segment early and are counted.
+bytes. A crash can only tear the end of the last segment: what is torn was never acknowledged to anyone, and
+is cut off at the next start. Bytes that a disk has spoiled in the middle end their segment early and are
+counted.
 
-What survives: every entry survives the end of the process (it is in the page cache at once). A power cut loses
-what the kernel had not written; `sync` is for those who wait long.
+What survives: every entry survives the end of the process (it is in the page cache at once). A power cut
+loses what the kernel had not written; `sync` is for those who wait long.
 """
 
 from __future__ import annotations
