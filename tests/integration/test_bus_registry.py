@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -96,6 +97,22 @@ def test_a_change_that_is_not_backward_compatible_is_refused(bus: BusSettings, u
         assert registry.versions(subject) == [1, 2]
 
 
+def test_a_subject_without_a_rule_gets_one_and_a_stricter_one_stays(new_registry: Registry) -> None:
+    new_registry.start()
+    url = new_registry.url
+    httpx.put(f"{url}/config", json={"compatibility": "NONE"}).raise_for_status()
+    with SchemaRegistry(BusSettings(registry_url=url)) as registry:
+        for subject in ("loose", "strict"):
+            registry.register(subject, OLD)
+        httpx.put(f"{url}/config/strict", json={"compatibility": "FULL"}).raise_for_status()
+        assert [registry.compatibility(subject) for subject in ("loose", "strict")] == ["NONE", "FULL"]
+        for subject in ("loose", "strict"):
+            registry.require_backward(subject)
+        assert [registry.compatibility(subject) for subject in ("loose", "strict")] == ["BACKWARD", "FULL"]
+        with pytest.raises(Refused):
+            registry.register("loose", BREAKING)
+
+
 def test_what_is_no_schema_is_refused(bus: BusSettings, unique: Unique) -> None:
     with SchemaRegistry(bus) as registry, pytest.raises(Refused):
         registry.register(unique("thing"), '{"type": "nonsense"}')
@@ -179,7 +196,7 @@ def test_every_schema_of_the_contract_is_registered_under_topic_and_record_name(
     assert set(made) == expected
     assert json.loads(runner.invoke(schemas_app, ["register", "--json"]).stdout) == made
     checked = json.loads(runner.invoke(schemas_app, ["check", "--json"]).stdout)
-    assert checked["rule"] == "BACKWARD"
+    assert {row["rule"] for row in checked["schemas"]} == {"BACKWARD"}
     assert {row["subject"]: row["id"] for row in checked["schemas"]} == made
     assert "gpu.charges-io.gpuledger.ChargeSet" in runner.invoke(schemas_app, ["check"]).stdout
 

@@ -110,16 +110,15 @@ def check(as_json: AsJson = False) -> None:
     """Ask whether the registry has, or would take, every schema of the contract; changes nothing."""
     with SchemaRegistry(BusSettings.load()) as registry:
         states = check_all(registry)
-        rule = registry.compatibility()
     if as_json:
         print(
             json.dumps(
                 {
-                    "rule": rule,
                     "schemas": [
                         {
                             "subject": state.subject,
                             "id": state.schema_id,
+                            "rule": state.rule,
                             "compatible": state.compatibility.compatible,
                             "problems": state.compatibility.problems,
                         }
@@ -129,12 +128,14 @@ def check(as_json: AsJson = False) -> None:
             )
         )
     else:
-        table = Table("subject", "state", title=f"compatibility rule {rule}")
+        table = Table("subject", "rule", "state")
         for state in states:
             known = f"registered, id {state.schema_id}" if state.schema_id is not None else "new, compatible"
             problems = "; ".join(state.compatibility.problems) or "no reason given"
             table.add_row(
-                state.subject, known if state.compatibility.compatible else f"not compatible: {problems}"
+                state.subject,
+                state.rule,
+                known if state.compatibility.compatible else f"not compatible: {problems}",
             )
         Console(soft_wrap=True).print(table)
     refused = [state.subject for state in states if not state.compatibility.compatible]

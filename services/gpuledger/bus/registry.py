@@ -33,7 +33,8 @@ LONGEST_PAUSE_S = 5.0
 # of the registry that lags; half a minute spares the registry a lookup for each record of a bad producer.
 UNKNOWN_FOR_NS = 30 * NS_PER_S
 MAX_CACHED_UNKNOWN = 10_000  # a producer of noise must not fill the memory
-_UNKNOWN_CODES = frozenset({40401, 40402, 40403})  # subject, version, schema
+_UNKNOWN_CODES = frozenset({40401, 40402, 40403, 40408})  # subject, version, schema, rule
+BACKWARD_OR_STRICTER = frozenset({"BACKWARD", "BACKWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"})
 _RETRIED = frozenset(
     {
         HTTPStatus.REQUEST_TIMEOUT,
@@ -153,13 +154,18 @@ class SchemaRegistry:
         answer = self._request("GET", f"/subjects/{quote(subject, safe='')}/versions", None)
         return [] if answer is None else [int(version) for version in answer]
 
-    def set_compatibility(self, level: str) -> None:
-        """Set the global rule (BACKWARD); Apicurio's own default is NONE."""
-        self._ask("PUT", "/config", {"compatibility": level})
+    def require_backward(self, subject: str) -> None:
+        """Give the subject the rule BACKWARD unless it has that or a stricter one: Apicurio's own is NONE."""
+        if self.compatibility(subject) not in BACKWARD_OR_STRICTER:
+            self._ask("PUT", f"/config/{quote(subject, safe='')}", {"compatibility": "BACKWARD"})
 
-    def compatibility(self) -> str:
-        """The global rule."""
-        answer = self._ask("GET", "/config") or {}
+    def compatibility(self, subject: str | None = None) -> str:
+        """The rule of a subject, else the global one: NONE, BACKWARD, ..."""
+        answer = (
+            self._ask("GET", f"/config/{quote(subject, safe='')}?defaultToGlobal=true") if subject else None
+        )
+        if answer is None:  # a subject that has no rule of its own
+            answer = self._ask("GET", "/config") or {}
         return str(answer.get("compatibilityLevel") or answer.get("compatibility") or "NONE")
 
     def close(self) -> None:

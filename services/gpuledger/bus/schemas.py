@@ -17,11 +17,20 @@ class SchemaState(NamedTuple):
     subject: str
     schema_id: int | None
     compatibility: Compatibility
+    rule: str
 
 
 def register_all(registry: SchemaRegistry) -> dict[str, int]:
-    """Register every schema; id of each short record name. Idempotent. Raises Refused."""
-    return {record: register(registry, record) for records in RECORDS_OF_TOPIC.values() for record in records}
+    """Register every schema, each subject with the rule BACKWARD; id of each short record name.
+
+    Idempotent. Raises Refused.
+    """
+    ids = {}
+    for topic, records in RECORDS_OF_TOPIC.items():
+        for record in records:
+            ids[record] = register(registry, record)
+            registry.require_backward(subject_of(topic, record))
+    return ids
 
 
 def register(registry: SchemaRegistry, record: str) -> int:
@@ -37,7 +46,7 @@ def check_all(registry: SchemaRegistry) -> list[SchemaState]:
             subject, text = subject_of(topic, record), schema_text(record)
             found = registry.find(subject, text)
             fits = Compatibility(True, ()) if found is not None else registry.check_compatible(subject, text)
-            states.append(SchemaState(subject, found, fits))
+            states.append(SchemaState(subject, found, fits, registry.compatibility(subject)))
     return states
 
 

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The least that each service's user needs. Usage:
+#   acls.sh BOOTSTRAP ADMIN.properties     (kafka-acls.sh of the Kafka distribution must be in PATH)
+# Users: gpuledger-agent, -processor, -sink, -admin. Repeating it changes nothing.
+set -euo pipefail
+bootstrap=${1:?BOOTSTRAP, host:port} admin=${2:?a properties file that lets an administrator in}
+
+allow() { # USER RESOURCE... -- OPERATION...
+  local user=$1 resources=() operations=()
+  shift
+  while [ "$1" != -- ]; do resources+=("$1"); shift; done
+  shift
+  for operation in "$@"; do operations+=(--operation "$operation"); done
+  kafka-acls.sh --bootstrap-server "$bootstrap" --command-config "$admin" \
+    --add --allow-principal "User:$user" "${operations[@]}" "${resources[@]}"
+}
+
+# An agent says what it saw, and when its node began and ended.
+allow gpuledger-agent --topic gpu.telemetry --topic gpu.nodes -- Write Describe DescribeConfigs
+
+# The processor reads what nodes and configuration say, and writes the ledger and its own progress.
+allow gpuledger-processor --topic gpu.telemetry --topic gpu.nodes --topic gpu.prices --topic gpu.teams \
+  --topic gpu.budgets --topic gpu.generations --topic gpu.progress -- Read Describe
+allow gpuledger-processor --topic gpu.charges --topic gpu.progress --topic gpu.dead-letters -- Write Describe
+allow gpuledger-processor --group gpuledger- --resource-pattern-type prefixed -- Read
+allow gpuledger-processor --transactional-id gpuledger- --resource-pattern-type prefixed -- Write Describe
+
+allow gpuledger-sink --topic gpu.charges --topic gpu.breaches -- Read Describe
+allow gpuledger-sink --topic gpu.dead-letters -- Write Describe
+allow gpuledger-sink --group gpuledger- --resource-pattern-type prefixed -- Read
+
+# Whoever runs `gpuledger topics apply` and `gpuledger config apply`.
+allow gpuledger-admin --topic gpu. --resource-pattern-type prefixed -- \
+  Create Describe DescribeConfigs AlterConfigs
+allow gpuledger-admin --topic gpu.prices --topic gpu.teams --topic gpu.budgets --topic gpu.generations -- Read Write
