@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import fastavro
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,3 +120,26 @@ def test_a_delta_coded_column_comes_back_exactly_whatever_it_holds(items: list[i
     body = codec.encode({"a": np.array(items, np.int64)})
     assert codec.decode(body)["a"].tolist() == items
     assert absolute(document, fastavro_value(document, body)) == {"a": items}
+
+
+@given(schema_and_value(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_record_of_another_writer_is_resolved_as_fastavro_resolves_it(
+    case: tuple[dict[str, Any], dict[str, Any]], data: st.DataObject
+) -> None:
+    writer, value = case
+    kept = [field for field in writer["fields"] if data.draw(st.booleans())]
+    wider = [widened(field) for field in kept]
+    reader = record_of(*wider, column("added") | {"default": [1, 2]}, name=writer["name"])
+    body = Codec(writer).encode(value)
+    resolved = fastavro.schemaless_reader(
+        io.BytesIO(body), fastavro.parse_schema(writer), fastavro.parse_schema(reader)
+    )
+    assert same(plain(Codec(reader).decode_as(body, writer)), resolved)
+
+
+def widened(field: dict[str, Any]) -> dict[str, Any]:
+    """The field with the next wider type, where its type has one that loses nothing."""
+    promoted = {"int": "long", "float": "double"}
+    kind = field["type"]
+    return {**field, "type": promoted.get(kind, kind) if isinstance(kind, str) else kind}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gpuledger.contract.avro import DEFAULT, Codec, Limits, reasons
+from gpuledger.contract.avro.limits import MAX_RECORD_BYTES
 from gpuledger.contract.errors import BadRecord
 from tests.support.avro_values import EVENT_BATCH, column, event_batch, record_of, varint
 
@@ -78,6 +79,14 @@ def test_a_record_above_the_byte_limit_is_refused_before_it_is_read() -> None:
             Codec(LONGS).decode(form, replace(DEFAULT, max_record_bytes=len(body) - 1))
 
 
+def test_a_record_that_no_reader_would_take_is_not_written() -> None:
+    codec = Codec(record_of({"name": "a", "type": "bytes"}))
+    body = codec.encode({"a": bytes(MAX_RECORD_BYTES - 4)})
+    assert len(codec.decode(body)["a"]) == MAX_RECORD_BYTES - 4
+    with pytest.raises(BadRecord, match="over_limit"):
+        codec.encode({"a": bytes(MAX_RECORD_BYTES)})
+
+
 def test_the_items_of_all_blocks_count_against_the_limit() -> None:
     body = (varint(2) + b"\x02\x02") * 3 + b"\0"
     assert reason_of(LONGS, body, replace(DEFAULT, max_array_items=5)) == reasons.OVER_LIMIT
@@ -138,9 +147,10 @@ def test_many_blocks_of_one_item_take_a_small_multiple_of_their_size() -> None:
     assert peak_bytes(refuse) < BYTES_PER_BYTE * len(body) + OVERHEAD_BYTES
 
 
-def test_refusing_a_spoiled_event_batch_takes_a_small_multiple_of_its_size() -> None:
+@pytest.mark.parametrize("events", [1000, 5000, 20_000])
+def test_refusing_a_spoiled_event_batch_takes_a_small_multiple_of_its_size(events: int) -> None:
     codec = Codec(EVENT_BATCH)
-    body = codec.encode(event_batch(20_000))
+    body = codec.encode(event_batch(events))
     rng = np.random.default_rng(5)
     for _ in range(30):
         spoiled = bytearray(body)

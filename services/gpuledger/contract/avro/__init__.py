@@ -6,6 +6,6 @@
 
 from gpuledger.contract.avro import reasons
 from gpuledger.contract.avro.codec import Codec
-from gpuledger.contract.avro.limits import DEFAULT, Limits
+from gpuledger.contract.avro.limits import DEFAULT, MAX_RECORD_BYTES, Limits
 
-__all__ = ["DEFAULT", "Codec", "Limits", "reasons"]
+__all__ = ["DEFAULT", "MAX_RECORD_BYTES", "Codec", "Limits", "reasons"]

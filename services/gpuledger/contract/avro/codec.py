@@ -10,7 +10,7 @@ from typing import Any, Final
 from gpuledger.contract.avro import reasons
 from gpuledger.contract.avro.column_run import decode_run, stages
 from gpuledger.contract.avro.defaults import default_value
-from gpuledger.contract.avro.limits import DEFAULT, Limits
+from gpuledger.contract.avro.limits import DEFAULT, MAX_RECORD_BYTES, Limits
 from gpuledger.contract.avro.reader import ReaderCompiler
 from gpuledger.contract.avro.resolve import Resolution, changed_coding
 from gpuledger.contract.avro.rules import RecordRules, Seen, check, compile_rules
@@ -52,9 +52,15 @@ class Codec:
         self._resolve = lru_cache(CACHED_WRITERS)(self._resolution)
 
     def encode(self, value: Mapping[str, Any]) -> bytes:
-        """The body of a record; fields that ``value`` leaves out take their defaults. Raises BadRecord."""
+        """The body of a record; fields that ``value`` leaves out take their defaults.
+
+        Raises BadRecord, without a position, where the schema or one of its rules does not allow the value,
+        and where the body is longer than any reader takes.
+        """
         out = bytearray()
         self._write(out, value)
+        if len(out) > MAX_RECORD_BYTES:
+            raise BadRecord(reasons.OVER_LIMIT, f"{len(out)} bytes, the limit is {MAX_RECORD_BYTES}")
         check(self._rules, {**self._defaults, **value}, Seen())
         return bytes(out)
 

@@ -25,9 +25,15 @@ CHUNK_BYTES: Final = 1 << 15  # temporaries of one step then fit a core's second
 PADDING_BYTES: Final = (
     10  # words of 4 and 8 bytes, and the 2 bytes after 8, are loaded wherever an integer starts
 )
-CHUNK_INTEGERS: Final = 1 << 14  # likewise
+CHUNK_INTEGERS: Final = (
+    1 << 12
+)  # temporaries stay so small that the allocator keeps their pages between records
 _U32: Final = np.uint32
 _U64: Final = np.uint64
+# By value: the negative ones are found from the list's end.
+_OF_ONE_BYTE: Final = [bytes([value << 1]) for value in range(64)] + [
+    bytes([~value << 1 | 1]) for value in range(-64, 0)
+]
 
 
 def decode_one(data: bytes, position: int, path: str) -> tuple[int, int]:
@@ -52,6 +58,8 @@ def decode_one(data: bytes, position: int, path: str) -> tuple[int, int]:
 
 def encode_one(value: int) -> bytes:
     """The bytes of one integer of 64 bits."""
+    if -64 <= value < 64:
+        return _OF_ONE_BYTE[value]
     rest = (value << 1) ^ (value >> 63)
     out = bytearray()
     while rest > 0x7F:
@@ -94,7 +102,7 @@ def decode_block(data: bytes, octets: Octets, start: int, stop: int, count: int,
             raise BadRecord(
                 reasons.BAD_BLOCK_SIZE, f"{count} integers take more than {size} bytes", path, start
             )
-        return unzigzag_octets(block)
+        return unzigzag_octets(block).astype(np.int64)
     values = np.empty(count, np.int64)
     filled, at = 0, start
     while at < stop:
@@ -156,8 +164,10 @@ def _decode_part(buffer: bytes, offset: int, ends: npt.NDArray[np.intp], out: Lo
     np.add(ends[:-1], 1, out=starts[1:])
     # An aligned copy of the word that begins at each byte: taking from it is far cheaper than unaligned.
     words = np.ascontiguousarray(np.ndarray((int(ends[-1]) + 1,), "<u4", buffer, offset, (1,))).take(starts)
-    stops = ~words & _U32(0x80808080)
-    out[:] = _unzigzag(_compact32(words & (stops ^ (stops - _U32(1)))), np.int32)
+    stops = ~words
+    stops &= _U32(0x80808080)
+    words &= stops ^ (stops - _U32(1))
+    out[:] = _unzigzag(_compact32(words), np.int32)
     if np.count_nonzero(stops) == ends.size:
         return None
     longer = np.flatnonzero(stops == 0)
@@ -194,10 +204,16 @@ def _decode_longer(
 
 
 def _compact32(words: Words) -> Words:
-    """Close the gaps between the 7-bit groups of 4 bytes."""
-    words = (words & _U32(0x007F007F)) | ((words & _U32(0x7F007F00)) >> _U32(1))
-    closed: Words = (words & _U32(0x3FFF)) | (words >> _U32(16) << _U32(14))
-    return closed
+    """Close the gaps between the 7-bit groups of 4 bytes, in place."""
+    high = words & _U32(0x7F007F00)
+    high >>= _U32(1)
+    words &= _U32(0x007F007F)
+    words |= high
+    np.right_shift(words, _U32(16), out=high)
+    high <<= _U32(14)
+    words &= _U32(0x3FFF)
+    words |= high
+    return words
 
 
 def _compact64(words: Words) -> Words:
@@ -209,17 +225,19 @@ def _compact64(words: Words) -> Words:
 
 
 def _unzigzag(raw: Words, signed: type[np.signedinteger]) -> npt.NDArray[Any]:
+    """The signed integers behind ``raw``, in its place."""
     one = raw.dtype.type(1)
-    sign = (raw & one).view(signed)
+    values: npt.NDArray[Any] = raw.view(signed)
+    sign = values & signed(1)
     np.negative(sign, out=sign)
-    values: npt.NDArray[Any] = (raw >> one).view(signed)
+    raw >>= one
     values ^= sign
     return values
 
 
-def unzigzag_octets(block: Octets) -> Longs:
+def unzigzag_octets(block: Octets) -> npt.NDArray[np.int8]:
     """The integers of one byte each."""
-    return _unzigzag(block, np.int8).astype(np.int64)
+    return _unzigzag(block.copy(), np.int8)
 
 
 def encode_block(values: Longs) -> Octets:
@@ -284,13 +302,15 @@ def _spread64(raw: Words) -> Words:
 
 
 def _encode_longest(raw: Words) -> Octets:
-    """Integers of up to ten bytes, a byte of all of them at a time; rare, so plain."""
+    """Integers of up to ten bytes: the low 56 bits as a word, the high 8 in two bytes more."""
+    words = _spread64(raw & _U64((1 << 56) - 1))
+    high = (raw >> _U64(56)).astype(np.uint8)
+    words[high != 0] |= _U64(0x8080808080808080)
     octets = np.empty((raw.size, MAX_VARINT_BYTES), np.uint8)
-    used = np.empty(octets.shape, np.bool_)
-    rest = raw.copy()
-    for k in range(MAX_VARINT_BYTES):
-        used[:, k] = True if k == 0 else rest != 0
-        octets[:, k] = (rest & _U64(0x7F)).astype(np.uint8)
-        rest >>= _U64(7)
-        octets[:, k] |= (rest != 0).astype(np.uint8) << np.uint8(7)
-    return octets[used]
+    octets[:, :8] = words.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
+    octets[:, 8] = high  # its top bit is bit 63 of the integer, and says that the tenth byte follows
+    octets[:, 9] = high >> np.uint8(7)
+    used = octets != 0
+    used[:, 0] = True
+    selected: Octets = octets[used]
+    return selected

@@ -19,7 +19,6 @@ from gpuledger.contract.avro.schema import (
     MISSING,
     Array,
     Enum,
-    Field,
     Fixed,
     Map,
     Node,
@@ -32,6 +31,8 @@ from gpuledger.contract.avro.varint import encode_one
 from gpuledger.contract.errors import BadRecord
 
 Writer: TypeAlias = Callable[[bytearray, Any], None]
+Entry: TypeAlias = tuple[str, Writer, bytes | None]
+"""A field of a record: its name, its writer, and the bytes of its default where it has one."""
 
 
 class WriterCompiler:
@@ -39,7 +40,7 @@ class WriterCompiler:
 
     def __init__(self, named: Mapping[str, Record | Enum | Fixed]) -> None:
         self._named = named
-        self._open: dict[str, list[Writer]] = {}
+        self._open: dict[str, Writer] = {}
 
     def compile(self, node: Node, path: str, delta: bool = False) -> Writer:
         """The writer of ``node``; ``path`` is how errors name it."""
@@ -65,24 +66,26 @@ class WriterCompiler:
             case Union(branches):
                 return self._union(branches, path, delta)
             case Reference(name):
-                target = self._open[name]
-                return lambda out, value: target[0](out, value)
-            case Record(name, fields):
-                holder: list[Writer] = []
-                self._open[name] = holder
-                holder.append(_record([self._field(f, path) for f in fields], path))
-                return holder[0]
+                return self._open[name]
+            case Record():
+                return self._record(node, path)
             case _:
                 raise AssertionError(node)
 
-    def _field(self, field: Field, path: str) -> tuple[str, Writer, Any]:
-        inner = f"{path}.{field.name}" if path else field.name
-        default = (
-            MISSING
-            if field.default is MISSING
-            else default_value(field.node, field.default, self._named, inner)
-        )
-        return field.name, self.compile(field.node, inner, field.annotations.delta), default
+    def _record(self, record: Record, path: str) -> Writer:
+        entries: list[Entry] = []
+        write = _record(entries, path)
+        self._open[record.name] = write
+        for field in record.fields:
+            inner = f"{path}.{field.name}" if path else field.name
+            writer = self.compile(field.node, inner, field.annotations.delta)
+            default = None
+            if field.default is not MISSING:
+                octets = bytearray()
+                writer(octets, default_value(field.node, field.default, self._named, inner))
+                default = bytes(octets)
+            entries.append((field.name, writer, default))
+        return write
 
     def _union(self, branches: tuple[Node, ...], path: str, delta: bool) -> Writer:
         options = [
@@ -238,24 +241,22 @@ def _map(item: Writer, path: str) -> Writer:
     return write
 
 
-def _record(fields: list[tuple[str, Writer, Any]], path: str) -> Writer:
-    names = frozenset(name for name, _, _ in fields)
-
+def _record(entries: list[Entry], path: str) -> Writer:
     def write(out: bytearray, value: Any) -> None:
         if not isinstance(value, Mapping):
             raise _wrong_type("a mapping", value, path)
         given = 0
-        for name, writer, default in fields:
+        for name, writer, default in entries:
             if name in value:
                 given += 1
                 writer(out, value[name])
-            elif default is MISSING:
-                raise BadRecord(
-                    reasons.MISSING_FIELD, "it has no default", f"{path}.{name}" if path else name
-                )
+            elif default is None:
+                field = f"{path}.{name}" if path else name
+                raise BadRecord(reasons.MISSING_FIELD, "it has no default", field)
             else:
-                writer(out, default)
+                out += default
         if given != len(value):
+            names = {name for name, _, _ in entries}
             unknown = sorted(str(name) for name in value if name not in names)
             raise BadRecord(reasons.UNKNOWN_FIELD, f"not in the schema: {', '.join(unknown)}", path)
 
