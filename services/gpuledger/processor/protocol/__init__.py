@@ -1,0 +1,53 @@
+"""PROTOCOL.md's decisions as a pure state machine: no I/O and no clock.
+
+``PartitionOwner`` takes records, lifetimes, generations, progress and marks, and plans, settles and
+commits windows; ``work`` is the order in which a shell must carry that out.
+"""
+
+from gpuledger.processor.protocol.inputs import distinct, label_of, refused, statement_of, usable
+from gpuledger.processor.protocol.partition import MAX_WINDOWS_PER_ROUND, OffsetGap, PartitionOwner, Reading
+from gpuledger.processor.protocol.values import (
+    UNKNOWN_ALIVE_NS,
+    Announcement,
+    Batch,
+    Decision,
+    Label,
+    Lifetime,
+    LogRecord,
+    NodeProgress,
+    Rules,
+    Statement,
+    WindowRow,
+    WindowTask,
+)
+from gpuledger.processor.protocol.work import Acknowledge, Effect, Gather, Progress, Publish, work
+
+__all__ = [
+    "MAX_WINDOWS_PER_ROUND",
+    "UNKNOWN_ALIVE_NS",
+    "Acknowledge",
+    "Announcement",
+    "Batch",
+    "Decision",
+    "Effect",
+    "Gather",
+    "Label",
+    "Lifetime",
+    "LogRecord",
+    "NodeProgress",
+    "OffsetGap",
+    "PartitionOwner",
+    "Progress",
+    "Publish",
+    "Reading",
+    "Rules",
+    "Statement",
+    "WindowRow",
+    "WindowTask",
+    "distinct",
+    "label_of",
+    "refused",
+    "statement_of",
+    "usable",
+    "work",
+]

@@ -1,0 +1,220 @@
+"""The owner of one partition of gpu.telemetry: what it has read, what it decides, what it may acknowledge.
+
+Pure: no I/O and no clock. The order in which its decisions are carried out is ``work.work``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+
+from gpuledger.contract.errors import GpuledgerError
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.windows import WindowGrid
+from gpuledger.processor.protocol.generations import Generations
+from gpuledger.processor.protocol.inputs import is_out_of_time
+from gpuledger.processor.protocol.node import NodeState
+from gpuledger.processor.protocol.settle import settle_node
+from gpuledger.processor.protocol.values import (
+    Announcement,
+    Batch,
+    Lifetime,
+    LogRecord,
+    NodeProgress,
+    Rules,
+    WindowTask,
+)
+
+MAX_WINDOWS_PER_ROUND = 2000  # of a node: a day of silence is worked off in a few rounds
+
+
+class OffsetGap(GpuledgerError):
+    """A record arrived before a lower one: going on would acknowledge what was never read."""
+
+
+class Reading(Enum):
+    """What became of a record that was read."""
+
+    HELD = "held"
+    REPEATED = "repeated"  # was read before; nothing to do
+    AHEAD_OF_TIME = "ahead_of_time"  # to dead letters, then finished
+    TOO_OLD = "too_old"  # to dead letters, then finished
+    WRONG_GRID = "wrong_grid"  # to dead letters, then finished
+
+
+class PartitionOwner:
+    """All nodes of one partition, from the position at which reading begins."""
+
+    def __init__(
+        self,
+        partition: int,
+        position: int,
+        grid_of: Callable[[str], WindowGrid],
+        rules: Rules | None = None,
+        *,
+        progress: Iterable[NodeProgress] = (),
+        lifetimes: Iterable[tuple[NodeKey, Lifetime]] = (),
+        announcements: Iterable[Announcement] = (),
+    ) -> None:
+        self.partition = partition
+        self.nodes: dict[NodeKey, NodeState] = {}
+        self._rules = rules or Rules()
+        self._grid_of = grid_of
+        self._generations = Generations()
+        self._position = position  # the offset of the next record to read
+        self._acknowledged = position
+        self._finished: set[int] = set()
+        self._caught_up_ns: int | None = None
+        self._mark: tuple[int, int] | None = None
+        self._changed: set[NodeKey] = set()
+        for announcement in announcements:
+            self._generations = self._generations.with_announcement(announcement)
+        for key, life in lifetimes:
+            self._node(key).state_life(life)
+        for loaded in progress:
+            self._node(loaded.node).load(loaded, self._generations)
+        self._changed.update(self.nodes)
+
+    @property
+    def position(self) -> int:
+        """The offset of the next record to read."""
+        return self._position
+
+    @property
+    def caught_up_ns(self) -> int | None:
+        """The latest broker time at which everything that lay in the partition has been read."""
+        return self._caught_up_ns
+
+    @property
+    def has_mark(self) -> bool:
+        """Whether a mark waits to be reached."""
+        return self._mark is not None
+
+    @property
+    def held(self) -> int:
+        """How many records are read and not finished."""
+        return self._position - self._acknowledged - len(self._finished)
+
+    def state_life(self, key: NodeKey, life: Lifetime) -> None:
+        """gpu.nodes states a life of a node of this partition."""
+        self._node(key).state_life(life)
+        self._changed.add(key)
+
+    def announce(self, announcement: Announcement) -> None:
+        """A generation was announced."""
+        before = self._generations
+        self._generations = before.with_announcement(announcement)
+        if self._generations != before:
+            for node in self.nodes.values():
+                node.review(self._generations)
+            self._changed.update(self.nodes)
+
+    def read(self, record: LogRecord) -> Reading:
+        """Take the next record; raises OffsetGap where an offset before it is missing."""
+        if record.offset < self._position:
+            return Reading.REPEATED
+        self._step(record.offset)
+        key = record.identity.node_key
+        grid = self._grid_of(key.cluster)
+        if not grid.is_start(record.window_start_ns):
+            self._finished.add(record.offset)
+            return Reading.WRONG_GRID
+        reason = is_out_of_time(record, grid.length_ns, self._rules)
+        if reason is not None:
+            self._finished.add(record.offset)
+            return Reading(reason)
+        self._node(key).read(record)
+        self._changed.add(key)
+        return Reading.HELD
+
+    def pass_over(self, offset: int) -> None:
+        """The record at ``offset`` belongs to no window (dead letters have it): finished."""
+        if offset >= self._position:
+            self._step(offset)
+            self._finished.add(offset)
+
+    def skip_to(self, offset: int) -> None:
+        """Retention deleted all that lay below ``offset``: it can not be read any more."""
+        self._finished.update(range(self._position, offset))
+        self._position = max(self._position, offset)
+        self._reach_mark()
+
+    def mark(self, broker_ns: int, end_offset: int) -> None:
+        """At broker time ``broker_ns`` the partition ended at ``end_offset`` or before.
+
+        While an earlier mark waits to be reached, a new one is ignored: else a partition that is never
+        quite read to its end would never count as caught up.
+        """
+        if self._mark is None:
+            self._mark = (broker_ns, end_offset)
+            self._reach_mark()
+
+    def plan(self, limit: int = MAX_WINDOWS_PER_ROUND) -> list[WindowTask]:
+        """The windows to compute now, by node and in order."""
+        tasks: list[WindowTask] = []
+        for key in sorted(self._changed):
+            node = self.nodes[key]
+            starts = node.plan(self._caught_up_ns, limit)
+            if not starts:
+                self._changed.discard(key)
+            for start in starts:
+                held = tuple(sorted(node.open.get(start, ())))
+                row = node.rows.get(start)
+                fetch = (row.lowest, row.highest) if row is not None and row.inputs else None
+                tasks.append(WindowTask(key, start, held, fetch))
+        return tasks
+
+    def settle(
+        self, tasks: Sequence[WindowTask], records: Mapping[tuple[NodeKey, int], Sequence[LogRecord]]
+    ) -> Batch:
+        """Decide the windows of a plan from all their records, decoded: held and fetched."""
+        parts = []
+        by_node: dict[NodeKey, list[WindowTask]] = {}
+        for task in tasks:
+            by_node.setdefault(task.node, []).append(task)
+        for key, node_tasks in by_node.items():
+            parts.append(settle_node(self.nodes[key], node_tasks, records, self._generations, self._rules))
+        return Batch(
+            decisions=tuple(d for part in parts for d in part.decisions),
+            rows={key: row for part in parts for key, row in part.rows.items()},
+            finished=tuple(offset for part in parts for offset in part.finished),
+            refused=tuple(r for part in parts for r in part.refused),
+            expired=tuple(r for part in parts for r in part.expired),
+        )
+
+    def commit(self, batch: Batch) -> None:
+        """The charges and the progress of ``batch`` are written: its records are finished."""
+        finished = set(batch.finished)
+        for (key, start), row in batch.rows.items():
+            node = self.nodes[key]
+            node.commit(start, row, finished.intersection(node.open.get(start, ())))
+            self._changed.add(key)
+        self._finished.update(finished)
+
+    def acknowledgeable(self) -> int | None:
+        """The offset to commit: every lower one is finished. None where nothing is new."""
+        before = self._acknowledged
+        while self._acknowledged in self._finished:
+            self._finished.discard(self._acknowledged)
+            self._acknowledged += 1
+        return self._acknowledged if self._acknowledged > before else None
+
+    def _step(self, offset: int) -> None:
+        if offset != self._position:
+            raise OffsetGap(
+                f"partition {self.partition}: offset {offset} came where {self._position} was expected"
+            )
+        self._position += 1
+        self._reach_mark()
+
+    def _reach_mark(self) -> None:
+        if self._mark is not None and self._position >= self._mark[1]:
+            self._caught_up_ns = max(self._mark[0], self._caught_up_ns or 0)
+            self._mark = None
+            self._changed.update(self.nodes)
+
+    def _node(self, key: NodeKey) -> NodeState:
+        node = self.nodes.get(key)
+        if node is None:
+            node = self.nodes[key] = NodeState(key, self._grid_of(key.cluster), self._rules)
+        return node

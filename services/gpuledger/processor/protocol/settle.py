@@ -1,0 +1,104 @@
+"""Deciding the windows of one node in one round: label, revision, and the row of gpu.progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuledger.contract.identity import NodeKey
+from gpuledger.processor.protocol.generations import Generations
+from gpuledger.processor.protocol.inputs import distinct, is_out_of_time, label_of, refused, statement_of
+from gpuledger.processor.protocol.node import NodeState
+from gpuledger.processor.protocol.ranks import cuts, rank_of_empty, rank_of_inputs
+from gpuledger.processor.protocol.values import (
+    Decision,
+    Label,
+    LogRecord,
+    Rules,
+    Statement,
+    WindowRow,
+    WindowTask,
+)
+
+
+@dataclass(slots=True)
+class NodeBatch:
+    """A Batch of one node, in the making."""
+
+    decisions: list[Decision] = field(default_factory=list)
+    rows: dict[tuple[NodeKey, int], WindowRow] = field(default_factory=dict)
+    finished: list[int] = field(default_factory=list)
+    refused: list[LogRecord] = field(default_factory=list)
+    expired: list[LogRecord] = field(default_factory=list)
+
+
+def settle_node(
+    node: NodeState,
+    tasks: Sequence[WindowTask],
+    records: Mapping[tuple[NodeKey, int], Sequence[LogRecord]],
+    generations: Generations,
+    rules: Rules,
+) -> NodeBatch:
+    """Decide ``tasks``, in order, since an empty window speaks from what the ones before it state."""
+    batch = NodeBatch()
+    found: dict[int, Statement | None] = {}
+    for task in tasks:
+        key, start = task.node, task.window_start_ns
+        held = node.open.get(start, {})
+        union = [
+            record
+            for record in records.get((key, start), ())
+            if record.window_start_ns == start and is_out_of_time(record, node.length_ns, rules) is None
+        ]
+        inputs = distinct(union)
+        row = node.rows.get(start)
+        batch.finished.extend(task.held)
+        if row is not None and len(inputs) < row.inputs:
+            # Retention took inputs that were charged: what stands must not be restated from less.
+            batch.expired.extend(record for offset, record in held.items() if offset in task.held)
+            batch.rows[key, start] = row
+            continue
+        generation = max(generations.of(key.cluster, start), row.generation if row is not None else 0)
+        statement = statement_of(inputs)
+        found[start] = statement
+        batch.decisions.append(_decide(node, start, inputs, generation, found))
+        batch.refused.extend(record for record in refused(inputs) if record.offset in held)
+        offsets = [record.offset for record in union]
+        batch.rows[key, start] = WindowRow(
+            generation=generation,
+            inputs=len(inputs),
+            lowest=min(offsets, default=-1),
+            highest=max(offsets, default=-1),
+            statement=statement,
+            alive_ns=node.lifetimes.alive_ns(start, start + node.length_ns),
+        )
+    return batch
+
+
+def _decide(
+    node: NodeState,
+    start: int,
+    inputs: tuple[LogRecord, ...],
+    generation: int,
+    found: Mapping[int, Statement | None],
+) -> Decision:
+    end = start + node.length_ns
+    stated = node.lifetimes.stated
+    alive = node.lifetimes.alive(start, end)
+    cut = cuts(start, end, alive)
+    spoken = node.speaks(start, found)
+    distance = None if spoken is None else (start - spoken[0]) // node.length_ns
+    layout = spoken[1].layout if spoken is not None else None
+    if inputs:
+        own = found[start]
+        if own is not None and own.has_keyframe:
+            distance, layout = 0, own.layout
+        revision = rank_of_inputs(generation, node.key, inputs, alive, cut, distance)
+        return Decision(node.key, start, label_of(inputs), revision, alive, inputs, layout)
+    goodbye = spoken is not None and spoken[1].goodbye and not stated
+    revision = rank_of_empty(
+        generation, distance, stated=stated, outside=not alive, flag=cut if stated else int(goodbye)
+    )
+    if goodbye or not alive:
+        return Decision(node.key, start, Label.ENDED, revision, ())
+    return Decision(node.key, start, Label.UNOBSERVED, revision, alive, layout=layout)

@@ -1,0 +1,169 @@
+"""A worker that owns the partition: loads as a new owner must, then works round by round.
+
+It carries out the very effects that the Kafka shell carries out, and may be stopped between any two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from gpuledger.contract.errors import Fenced
+from gpuledger.processor.protocol import (
+    Acknowledge,
+    Gather,
+    LogRecord,
+    NodeProgress,
+    PartitionOwner,
+    Progress,
+    Publish,
+    Reading,
+    work,
+)
+from tests.support.protocol_world.scale import GRID, RULES, ns
+
+if TYPE_CHECKING:
+    from tests.support.protocol_world.world import World
+
+
+class Worker:
+    """One life of a worker. ``steps`` runs to its next point of interruption at each ``next``."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.name = name
+        self.fenced = False  # another one called init_transactions
+        self.expelled = False  # the consumer group has another generation
+        self.steps = self._life()
+        self._world = world
+        self._lives_read = 0
+        self._generations_read = 0
+
+    def _life(self) -> Generator[None, None, None]:
+        world, switches, random = self._world, self._world.switches, self._world.random
+        position = world.committed
+        yield
+        for other in world.workers:
+            if other is not self:
+                other.fenced = True
+        world.log(f"{self.name} init_transactions")
+        yield
+        progress = list(world.progress) if switches.progress_loaded else []
+        world.log(f"{self.name} loads progress")
+        yield
+        self._lives_read = len(world.lives)
+        self._generations_read = len(world.generations)
+        owner = PartitionOwner(
+            0,
+            position,
+            lambda cluster: GRID,
+            RULES,
+            progress=_loaded(progress),
+            lifetimes=world.lives[: self._lives_read],
+            announcements=world.generations[: self._generations_read],
+        )
+        yield
+        while True:
+            if owner.position < len(world.records) and random.random() < 0.8:
+                record = world.records[owner.position]
+                outcome = owner.read(hidden(record))
+                world.log(f"{self.name} reads @{record.offset}: {outcome.value}")
+                if outcome is not Reading.HELD:
+                    world.dead_letters.add(record.offset)
+                yield
+                if random.random() < 0.6:
+                    continue
+            if not owner.has_mark:
+                if not switches.ends_read_after_time:
+                    self._read_lives(owner)
+                    yield
+                now = world.now
+                yield
+                end = len(world.records)
+                yield
+                if switches.ends_read_after_time:
+                    self._read_lives(owner)
+                owner.mark(ns(now), end)
+            if random.random() < 0.1:
+                self._read_lives(owner)
+            if self._generations_read < len(world.generations) and random.random() < 0.3:
+                owner.announce(world.generations[self._generations_read])
+                self._generations_read += 1
+                yield
+            alive = yield from self._round(owner)
+            if not alive:
+                world.workers.remove(self)
+                return
+
+    def _read_lives(self, owner: PartitionOwner) -> None:
+        for key, life in self._world.lives[self._lives_read :]:
+            owner.state_life(key, life)
+            self._world.log(f"{self.name} sees {key.node} {life}")
+        self._lives_read = len(self._world.lives)
+
+    def _round(self, owner: PartitionOwner) -> Generator[None, None, bool]:
+        world, random = self._world, self._world.random
+        effects = work([owner], limit=random.choice((1, 3, 100)))
+        answer: object = None
+        while True:
+            try:
+                effect = effects.send(answer)
+            except StopIteration:
+                yield
+                return True
+            answer = None
+            match effect:
+                case Gather(tasks):
+                    answer = {(t.node, t.window_start_ns): world.union(t) for _, t in tasks}
+                case Publish(batches):
+                    if world.switches.charges_first:
+                        yield from self._publish(batches)
+                    else:
+                        late = batches
+                case Progress(_, batch):
+                    if self.fenced and world.switches.fencing:
+                        world.log(f"{self.name} progress refused")
+                        return False
+                    world.write_progress(self.name, owner, batch)
+                    yield
+                    if not world.switches.charges_first:
+                        yield from self._publish(late)
+                case Acknowledge(_, offset):
+                    if not world.switches.ack_in_order:
+                        offset = owner.position
+                    yield
+                    if self.expelled:
+                        world.log(f"{self.name} acknowledgement refused")
+                        return False
+                    world.committed = offset
+                    world.log(f"{self.name} acknowledges to @{offset}")
+            if random.random() < 0.5:
+                yield
+
+    def _publish(self, batches: tuple) -> Generator[None, None, None]:  # type: ignore[type-arg]
+        world = self._world
+        decisions = [decision for _, batch in batches for decision in batch.decisions]
+        world.dead_letters.update(r.offset for _, batch in batches for r in batch.refused)
+        world.random.shuffle(decisions)
+        for decision in decisions:
+            world.charge(self.name, decision)
+            yield
+
+
+def hidden(record: LogRecord) -> LogRecord:
+    """As the headers show it: the body is not decoded yet."""
+    return record._replace(readable=True, layout=None)
+
+
+def _loaded(progress: list[NodeProgress]) -> list[NodeProgress]:
+    """Compacted: of each node the rows of the latest write of each hour."""
+    rows: dict = {}  # type: ignore[type-arg]
+    for entry in progress:
+        known = rows.setdefault(entry.node, {})
+        known.update(entry.rows)
+    return [
+        NodeProgress(node, known, max(e.through_ns for e in progress if e.node == node))
+        for node, known in rows.items()
+    ]
+
+
+__all__ = ["Fenced", "Worker", "hidden"]
