@@ -43,6 +43,9 @@ MEASURED_POINTS = 0.01  # of a piece; resolution of NVML's percent
 UNCHECKED_POINTS = 0.05  # of a piece; measured values that nothing else confirms
 
 
+NO_FLAGS = Flag(0)
+
+
 @dataclass(slots=True)
 class ProcessView:
     """What is known of one process on one device in one piece; ns of the piece."""
@@ -90,7 +93,7 @@ class Share:
     low_ns: int
     high_ns: int
     evidence: str
-    flags: Flag = Flag(0)
+    flags: Flag = NO_FLAGS
     containers: dict[str, int] = field(default_factory=dict)
 
 
@@ -101,7 +104,7 @@ class Occupation:
     occupied_ns: int | None
     evidence: str
     shares: dict[ConsumerKey, Share]
-    flags: Flag = Flag(0)
+    flags: Flag = NO_FLAGS
 
 
 def weakest(evidences: Iterable[str]) -> str:

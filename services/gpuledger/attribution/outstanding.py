@@ -191,7 +191,8 @@ def _from_tallies(windows: list[Prepared]) -> Intervals:
 def disjoint(intervals: Intervals) -> Intervals:
     """The union of each pair's intervals; a joined one is witnessed where all its parts are."""
     order = np.lexsort((intervals.end, intervals.start, intervals.pair))
-    pair, start, end, witnessed = (column[order] for column in intervals)
+    pair, start, end = intervals.pair[order], intervals.start[order], intervals.end[order]
+    witnessed = intervals.witnessed[order]
     if not len(pair):
         return intervals
     # ends as one rising number a pair, so that the running maximum never crosses from one to the next

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuledger.attribution.consumers import ConsumerKey
 from gpuledger.attribution.formula import Category
@@ -155,8 +156,7 @@ _DOUBLES = (
     "energy_joules",
     "completeness",
 )
-_AMOUNTS = (("used", Category.USED), ("held_idle", Category.HELD_IDLE))
-_AMOUNTS += (("unallocated", Category.UNALLOCATED), ("unobserved", Category.UNOBSERVED))
+_AMOUNTS = tuple((category.name.lower(), category) for category in Category)
 
 
 def write_columns(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> None:
@@ -165,7 +165,7 @@ def write_columns(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> None:
     Texts are numbered in the order in which the rows, sorted by key, first need them.
     """
     rows = [row for _, chosen in sets for row in chosen]
-    numbers: dict[str, np.ndarray] = {}
+    numbers: dict[str, npt.NDArray[Any]] = {}
     for name in _LONGS:
         numbers[name] = np.array([getattr(row, name) for row in rows], np.int64)
     for name in _DOUBLES:
@@ -184,7 +184,7 @@ def write_columns(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> None:
             setattr(charge_set, name, column[part])
 
 
-def _write_texts(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> dict[str, np.ndarray]:
+def _write_texts(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> dict[str, npt.NDArray[Any]]:
     columns: dict[str, list[int]] = {
         name: []
         for name in ("device", "consumer_kind", "consumer", "container", "reason", *_TEXTS, "price_ids")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuledger.attribution.gather import Prepared, dictionaries
 from gpuledger.attribution.sharing import Cells, spread
@@ -49,7 +50,7 @@ class Samples(NamedTuple):
     duration: Longs
     value: Doubles
 
-    def chosen(self, rows: np.ndarray) -> Samples:
+    def chosen(self, rows: npt.NDArray[Any]) -> Samples:
         """The samples of some rows."""
         return Samples(*(column[rows] for column in self))
 
@@ -59,7 +60,7 @@ def gather_samples(windows: Sequence[Prepared]) -> Samples:
 
     NVML has been seen to give 37100 % of a process; such a value is missing, not large.
     """
-    parts: list[list[np.ndarray]] = [[] for _ in range(7)]
+    parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(7)]
     for prepared in windows:
         for batch in prepared.records.samples:
             if not len(batch.value):
@@ -79,11 +80,11 @@ def gather_samples(windows: Sequence[Prepared]) -> Samples:
             for part, column in zip(parts, columns, strict=True):
                 part.append(column)
     if not parts[0]:
-        return Samples(*(longs([]) for _ in range(5)), doubles([]))
+        return Samples(longs([]), longs([]), longs([]), longs([]), longs([]), doubles([]))
     device, pair, field, start, duration, value, source = (np.concatenate(part) for part in parts)
     rank = np.full(256, len(SOURCE_PREFERENCE))
-    for order, code in enumerate(SOURCE_PREFERENCE):
-        rank[code] = order
+    for position, code in enumerate(SOURCE_PREFERENCE):
+        rank[code] = position
     ratio = np.isin(field, [*DEVICE_RATIOS, Field.PROCESS_SM_UTILIZATION])
     good = np.isfinite(value) & (value >= 0) & ~(ratio & (value > 1.0)) & (source >= 0) & (source < 256)
     rows = np.flatnonzero(good)
@@ -126,8 +127,8 @@ def cell_means(samples: Samples, cells: Cells) -> CellMeans:
     length = (end - start).astype(np.float64)
     count = len(cells.start)
     return CellMeans(
-        np.bincount(cell, length * samples.value[rows], count),
-        np.bincount(cell, length, count),
+        np.bincount(cell, length * samples.value[rows], count).astype(np.float64),
+        np.bincount(cell, length, count).astype(np.float64),
     )
 
 

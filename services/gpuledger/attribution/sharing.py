@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuledger.attribution.gather import Ints
 from gpuledger.attribution.outstanding import Intervals
 from gpuledger.contract.columns import Longs, longs
 
@@ -76,7 +77,7 @@ def spread(device: Longs, start: Longs, end: Longs, cells: Cells) -> tuple[Longs
     )
 
 
-def processor_sharing(intervals: Intervals, pair_device: Longs, cells: Cells) -> Shares:
+def processor_sharing(intervals: Intervals, pair_device: Ints, cells: Cells) -> Shares:
     """Each pair's part of each cell."""
     device = pair_device[intervals.pair].astype(np.int64)
     interval, cell, start, end = spread(device, intervals.start, intervals.end, cells)
@@ -112,7 +113,7 @@ def processor_sharing(intervals: Intervals, pair_device: Longs, cells: Cells) ->
     return Shares(groups[0], groups[1], sums[0] >> FRACTION_BITS, *sums[1:])
 
 
-def _groups(cell: Longs, pair: Longs, pair_device: Longs, cells: Cells) -> tuple[tuple[Longs, Longs], Longs]:
+def _groups(cell: Longs, pair: Longs, pair_device: Ints, cells: Cells) -> tuple[tuple[Longs, Longs], Longs]:
     """((cell, pair) of each group, sorted; the group of each row)."""
     count = (cells.first[1:] - cells.first[:-1])[pair_device]
     base = np.cumsum(count) - count

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from gpuledger.attribution.window import NodeWindow
 from gpuledger.contract.records import EventBatch, Header, Holdings, NodeLayout, SampleBatch
@@ -12,6 +13,7 @@ AGENT_GAP = "agent_gap"
 REFUSED = "refused"
 
 AnyRecord: TypeAlias = EventBatch | SampleBatch | Holdings
+R = TypeVar("R", EventBatch, SampleBatch, Holdings)
 
 
 class Span(NamedTuple):
@@ -40,6 +42,12 @@ class Records(NamedTuple):
     events: list[EventBatch]
     samples: list[SampleBatch]
 
+    @property
+    def all(self) -> list[AnyRecord]:
+        """Every record but the amendments, which only name things."""
+        records: list[AnyRecord] = [*self.holdings, *self.events, *self.samples]
+        return [record for record in records if not record.header.amendment]
+
 
 def record_order(header: Header) -> tuple[int, str, int, int, int]:
     """Epochs by the instant at which they began, then sequence: a total order of a node's records."""
@@ -50,11 +58,12 @@ def record_order(header: Header) -> tuple[int, str, int, int, int]:
 def ordered(window: NodeWindow) -> Records:
     """The records in canonical order; of equals one is kept."""
 
-    def once(records: Iterable[AnyRecord]) -> list[AnyRecord]:
-        unique = {record_order(record.header): record for record in reversed(list(records))}
-        return [unique[key] for key in sorted(unique)]
+    return Records(_once(window.holdings), _once(window.events), _once(window.samples))
 
-    return Records(once(window.holdings), once(window.events), once(window.samples))  # type: ignore[arg-type]
+
+def _once(records: Sequence[R]) -> list[R]:
+    unique = {record_order(record.header): record for record in reversed(records)}
+    return [unique[key] for key in sorted(unique)]
 
 
 def timeline(window: NodeWindow, records: Records) -> Timeline:
@@ -86,7 +95,7 @@ def _spans(
         | {at for at in since if start < at < end}
         | {at for pair in known for at in pair if start < at < end}
     )
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in pairwise(cuts):
         current = None
         following = None
         for index in order:
@@ -115,9 +124,8 @@ def observed(window: NodeWindow, records: Records) -> list[tuple[int, int]]:
     missing, the time between the latest instant before and the earliest instant after it is not known.
     """
     epochs: dict[tuple[int, str, int], list[AnyRecord]] = {}
-    for record in (*records.holdings, *records.events, *records.samples):
-        if not record.header.amendment:
-            epochs.setdefault(record_order(record.header)[:3], []).append(record)
+    for record in records.all:
+        epochs.setdefault(record_order(record.header)[:3], []).append(record)
     found: list[tuple[int, int]] = []
     for key in sorted(epochs):
         found += _observed_of_epoch(window, sorted(epochs[key], key=lambda record: record.header.part))
@@ -171,10 +179,9 @@ def lost_events(window: NodeWindow, records: Records) -> int:
     """Events lost in the window: the growth of each epoch's counters within it, all of them where the
     epoch began in it."""
     counts: dict[tuple[int, str, int], list[int]] = {}
-    for record in (*records.holdings, *records.events, *records.samples):
+    for record in records.all:
         header = record.header
-        if not header.amendment:
-            counts.setdefault(record_order(header)[:3], []).append(header.lost_kernel + header.lost_user)
+        counts.setdefault(record_order(header)[:3], []).append(header.lost_kernel + header.lost_user)
     total = 0
     for (began_ns, _, _), values in counts.items():
         total += max(values) - (0 if began_ns >= window.window_start_ns else min(values))

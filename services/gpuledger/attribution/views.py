@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,14 +13,14 @@ from gpuledger.attribution.gather import Pass, Prepared
 from gpuledger.attribution.pieces import Holding, Piece
 from gpuledger.attribution.samples import Hole, Samples, cell_means, holes, of_field
 from gpuledger.attribution.sharing import Cells, Shares, cells_of, spread
-from gpuledger.contract.columns import longs
+from gpuledger.contract.columns import Longs, longs
 from gpuledger.contract.fields import Field
 
 LONG_SAMPLE_RATIO = 1.05  # of the window; a sample longer than this says little about the one window
 OCCUPANCY_FIELDS = (Field.ENGINE_ACTIVE, Field.SM_ACTIVE, Field.GPU_UTILIZATION)
 
 
-def device_lengths(windows: Sequence[Prepared], devices: int) -> np.ndarray:
+def device_lengths(windows: Sequence[Prepared], devices: int) -> Longs:
     """Length of the window by device of the pass, ns."""
     table = np.zeros(devices, np.int64)
     for prepared in windows:
@@ -28,7 +29,7 @@ def device_lengths(windows: Sequence[Prepared], devices: int) -> np.ndarray:
     return table
 
 
-def sampled_holes(windows: Sequence[Prepared], samples: Samples, lengths: np.ndarray) -> list[Hole]:
+def sampled_holes(windows: Sequence[Prepared], samples: Samples, lengths: Longs) -> list[Hole]:
     """Stretches that no sample covers, of the field that would state each device's occupied share: SM
     active where SM-time is shared and it is declared, else engine active, else GPU_UTIL."""
     by_sm = np.zeros(len(lengths), bool)
@@ -54,7 +55,7 @@ class CellMap:
     """Cells with the piece that each lies in, by device of the pass."""
 
     cells: Cells
-    piece: np.ndarray  # index into the device's pieces
+    piece: Longs  # index into the device's pieces
 
 
 def cells_of_pieces(windows: Sequence[Prepared], samples: Samples, devices: int) -> CellMap:
@@ -72,11 +73,11 @@ def cells_of_pieces(windows: Sequence[Prepared], samples: Samples, devices: int)
                     continue
                 start, end = piece.start_ns - origin, piece.end_ns - origin
                 cuts = sorted({start, end, *(at for at in borders if start < at < end)})
-                for low, high in zip(cuts, cuts[1:], strict=False):
+                for low, high in pairwise(cuts):
                     for column, value in zip(columns, (place, low, high, index), strict=True):
                         column.append(value)
-    device, start, end, piece = (longs(column) for column in columns)
-    return CellMap(cells_of(device, start, end, devices), piece)
+    place_of, start_of, end_of, piece_of = (longs(column) for column in columns)
+    return CellMap(cells_of(place_of, start_of, end_of, devices), piece_of)
 
 
 def is_open(piece: Piece) -> bool:
@@ -112,7 +113,7 @@ class Views:
     """Look-up of what is known of a piece: the silicon's values and the processes' parts."""
 
     def __init__(
-        self, columns: Pass, samples: Samples, mapped: CellMap, shares: Shares, lengths: np.ndarray
+        self, columns: Pass, samples: Samples, mapped: CellMap, shares: Shares, lengths: Longs
     ) -> None:
         self._columns = columns
         self._samples = samples
@@ -242,9 +243,9 @@ class Views:
             sums = found.setdefault(one, {}).setdefault(pair, [0.0, 0.0])
             sums[0] += part
             sums[1] += cover
-        return {one: [(pair, *sums) for pair, sums in by.items()] for one, by in found.items()}
+        return {one: [(pair, sums[0], sums[1]) for pair, sums in by.items()] for one, by in found.items()}
 
-    def _across(self, rows: np.ndarray, cell: np.ndarray) -> list[tuple[int, list[int]]]:
+    def _across(self, rows: Longs, cell: Longs) -> list[tuple[int, list[int]]]:
         """(sample, its overlaps) of the samples that touch more than one piece."""
         if len(rows) < 2:
             return []

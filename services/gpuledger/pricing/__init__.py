@@ -1,7 +1,8 @@
 """Prices and teams: pure, effective-dated, exact.
 
 ``Prices`` and ``Teams`` hold every version of their document; ``.at(window_start_ns)`` gives the
-``PriceBook`` and the ``TeamMap`` that hold for a window. The YAML side is ``gpuledger.pricing.yaml_documents``.
+``PriceBook`` and the ``TeamMap`` that hold for a window. The YAML side is
+``gpuledger.pricing.yaml_documents``.
 """
 
 from gpuledger.pricing.book import Cost, PriceBook, PricePiece, entry_match, precedence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from gpuledger.contract.money import NANO_PER_UNIT, cum, unit_share
@@ -154,7 +155,7 @@ class PriceBook:
                 cuts.update((start, end))
         pieces: list[PricePiece] = []
         ordered = sorted(cut for cut in cuts if 0 <= cut <= FOREVER_NS)
-        for start, end in zip(ordered, ordered[1:], strict=False):
+        for start, end in pairwise(ordered):
             entry, unit = _first_at(candidates, start)
             last = pieces[-1] if pieces else None
             if last is not None and last.entry is entry and last.unit_price_nano_per_hour == unit:
