@@ -48,6 +48,7 @@ struct call {
     u64 stream;
     u64 pointer;           // where the result goes, what is freed, or the context
     u64 extra;             // pitched allocation: where the pitch goes; free: the ordinal of the allocation
+    u64 repeats;           // how often the entry was seen again: as many returns will be, or were missed
     u32 height;
     s32 ordinal;
 };
@@ -61,6 +62,7 @@ struct thread {
     u64 start_ns;
     u64 last_return_cookie;
     u64 last_return_stack;
+    u64 repeats_to_return; // of the call that returned last
     u32 depth;
     u32 context_depth;
     struct call calls[MAX_NESTED_CALLS];
@@ -113,11 +115,16 @@ BPF_F_TABLE("hash", struct allocation_key, struct allocation, allocations, MAX_A
 // context pointer, which the verifier refuses.
 #define KEEP_APART(value) asm volatile("" : "+r"(value))
 
-static __always_inline void count(int which)
+static __always_inline void count_many(int which, u64 amount)
 {
     u64 *counter = losses.lookup(&which);
     if (counter)
-        *counter += 1;
+        *counter += amount;
+}
+
+static __always_inline void count(int which)
+{
+    count_many(which, 1);
 }
 
 static __always_inline u64 field(u64 cookie, int shift, int bits)
@@ -188,13 +195,13 @@ static __always_inline struct thread *this_thread(u64 id)
     return thread;
 }
 
-static __always_inline void unreturned(struct call *call)
+static __always_inline void unreturned(u64 entry_ns, u64 amount)
 {
     int zero = 0;
     u64 *settled = settled_ns.lookup(&zero);
     // A call that began while its probes were still being attached has no return to wait for.
-    if (settled && call->entry_ns > *settled)
-        count(LOSS_UNRETURNED);
+    if (settled && entry_ns > *settled)
+        count_many(LOSS_UNRETURNED, amount);
 }
 
 // The record of the call that begins now. A call in progress further out has a higher stack pointer; one at
@@ -206,6 +213,11 @@ static __always_inline struct call *begin(struct pt_regs *ctx, u64 id, u64 cooki
         return 0;
     u64 stack = PT_REGS_SP(ctx);
     u32 depth = thread->depth, keep = 0;
+    u64 now_ns = bpf_ktime_get_boot_ns(), repeats = 0;
+    if (thread->repeats_to_return) {
+        unreturned(now_ns, thread->repeats_to_return);
+        thread->repeats_to_return = 0;
+    }
 #pragma unroll
     for (int i = 0; i < MAX_NESTED_CALLS; i++) {
         if (depth == 0)
@@ -215,13 +227,14 @@ static __always_inline struct call *begin(struct pt_regs *ctx, u64 id, u64 cooki
             break;
         depth--;
         if (outer->stack == stack && outer->cookie == cookie) {
-            // The same call once more: the library is attached through two names. Start the record again, but
-            // keep what the first probe took out of the table of allocations.
-            count(LOSS_DUPLICATE);
+            // The same call once more: either the library is attached through two names, or the return of
+            // the call before was missed; the returns will tell. Start the record again, but keep what a
+            // first probe took out of the table of allocations.
+            repeats = outer->repeats + 1;
             keep = COOKIE(cookie, EFFECT) == EFFECT_FREE;
             break;
         }
-        unreturned(outer);
+        unreturned(outer->entry_ns, 1 + outer->repeats);
     }
     if (depth >= MAX_NESTED_CALLS)
         return 0;
@@ -229,7 +242,8 @@ static __always_inline struct call *begin(struct pt_regs *ctx, u64 id, u64 cooki
     struct call *call = call_at(thread, depth);
     call->cookie = cookie;
     call->stack = stack;
-    call->entry_ns = bpf_ktime_get_boot_ns();
+    call->entry_ns = now_ns;
+    call->repeats = repeats;
     if (keep)
         return call;
     call->bytes = 0;
@@ -567,15 +581,19 @@ static __always_inline struct call *end(struct pt_regs *ctx, struct thread *thre
     }
     u64 stack = PT_REGS_SP(ctx);
     if (!call) {
-        if (thread->last_return_cookie == cookie && thread->last_return_stack == stack)
+        if (thread->repeats_to_return && thread->last_return_cookie == cookie
+            && thread->last_return_stack == stack) {
+            thread->repeats_to_return -= 1;
             count(LOSS_DUPLICATE);
-        else
+        } else {
             count(LOSS_RETURN_WITHOUT_ENTRY);
+        }
         return 0;
     }
     thread->depth = depth;
     thread->last_return_cookie = cookie;
     thread->last_return_stack = stack;
+    thread->repeats_to_return = call->repeats;
     return call;
 }
 

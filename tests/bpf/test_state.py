@@ -95,12 +95,15 @@ def test_a_new_program_in_the_same_process_owns_nothing_of_the_old(source: BccSo
         running.finish()
 
 
+@pytest.mark.parametrize("by_name", [True, False], ids=["attached by name", "found"])
 def test_a_process_older_than_its_probes_is_not_given_a_guessed_device(
-    source: BccSource, bench: Bench, tmp_path: Path
+    source: BccSource, bench: Bench, tmp_path: Path, by_name: bool
 ) -> None:
-    bench.copy_library(tmp_path)
+    library = bench.copy_library(tmp_path)
     with Running(loop(bench, 3, 2, "wait"), tmp_path) as running:
         assert running.line() == "waiting"
+        if by_name:
+            source.preattach(library)
         source.refresh()
         running.finish()
         events = events_of(source, running.pid)

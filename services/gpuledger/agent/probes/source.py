@@ -12,7 +12,7 @@ from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
 from gpuledger.agent.probes.events import Losses, RawEvents, Resident
 from gpuledger.agent.probes.headers import DEBIAN_BCC, prepare_kernel_headers
-from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, library_file
+from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, Mapping, library_file
 from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, BccLoader, Loader, kernel_version
 from gpuledger.agent.probes.ring import MappedRing
 from gpuledger.agent.probes.state import KernelState
@@ -21,6 +21,7 @@ from gpuledger.contract.errors import BadRecord, Unsupported
 
 MINIMUM_KERNEL: Final = (5, 15)  # cookies of perf links; ring buffers are older
 _CAP_SYS_ADMIN: Final = 21
+_FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 SWEEP_AFTER_ENDS: Final = 64
 """How many processes end between two sweeps of what they leave: a walk costs some 2 us an entry."""
 RELEASE_AFTER_SCANS: Final = 60
@@ -64,6 +65,8 @@ def available() -> str | None:
     """
     if not _may_load():
         return "eBPF needs root (or CAP_SYS_ADMIN)"
+    if Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
+        return "eBPF sees the host's pids: run in the host's pid namespace (hostPID: true)"
     if kernel_version() < MINIMUM_KERNEL:
         return f"kernel {os.uname().release} is older than {'.'.join(map(str, MINIMUM_KERNEL))}"
     if not Path("/sys/bus/event_source/devices/uprobe/type").is_file():
@@ -123,8 +126,13 @@ class BccSource:
             raise
 
     def preattach(self, path: str | Path) -> None:
-        """See `EventSource`. Raises OSError where the file is not there, BadRecord where it is no library."""
-        self._attach(library_file(path))
+        """See `EventSource`. Raises OSError where the file is not there, BadRecord where it is no library.
+
+        A path is kept as long as the source: unlike a library that was found, it is never let go.
+        """
+        file = library_file(path)
+        self._take(self._scanner.scan(), file)
+        self._attach(file)
 
     def refresh(self) -> int:
         """See `EventSource`.
@@ -133,15 +141,27 @@ class BccSource:
         reported by `probes`, and not tried again.
         """
         state = self._started()
-        mappings = self._scanner.scan()
-        new = {m.file.key for m in mappings} - self._libraries.keys()
-        for mapping in mappings:
-            if mapping.file.key in new:
-                state.mark_late(mapping.pid)
+        attached = self._take(self._scanner.scan())
+        self._release_unused()
+        ends = state.process_ends()
+        if ends - self._swept_ends >= SWEEP_AFTER_ENDS:
+            self._swept_ends = ends
+            state.sweep()
+        return attached
+
+    def _take(self, mappings: list[Mapping], named: LibraryFile | None = None) -> int:
+        """Probes the files that are new; returns how many. ``named`` is left to the caller.
+
+        Whoever has a library before its probes are in place is late, also where the agent was only restarted.
+        """
+        state = self._started()
+        done = self._libraries.keys() | self._refused.keys()
+        new = [mapping for mapping in mappings if mapping.file.key not in done]
+        for mapping in new:
+            state.mark_late(mapping.pid)
         attached = 0
-        for mapping in mappings:
-            file = mapping.file
-            if file.key in self._libraries or file.key in self._refused:
+        for file in (mapping.file for mapping in new):
+            if file.key in self._libraries or file.key in self._refused or (named and file.key == named.key):
                 continue
             try:
                 self._attach(file)
@@ -152,11 +172,6 @@ class BccSource:
                 continue
             self._found[file.key] = 0
             attached += 1
-        self._release_unused()
-        ends = state.process_ends()
-        if ends - self._swept_ends >= SWEEP_AFTER_ENDS:
-            self._swept_ends = ends
-            state.sweep()
         return attached
 
     def _release_unused(self) -> None:
@@ -170,7 +185,10 @@ class BccSource:
 
     def _attach(self, file: LibraryFile) -> None:
         state = self._started()
-        if self._loader is None or file.key in self._libraries:
+        if self._loader is None:
+            raise Unsupported("the event source is not started")
+        if file.key in self._libraries:
+            self._found.pop(file.key, None)
             return
         self._libraries[file.key] = attach_library(self._loader, file)
         state.settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from dataclasses import fields
+from pathlib import Path
 from typing import Final
 
 from gpuledger.agent.probes import bpfsys
@@ -86,4 +87,11 @@ class KernelState:
             for key in found:
                 if key[:8] not in alive:
                     removed += bpfsys.map_delete(self._maps[name], key)
+        self._sweep_late()
         return removed
+
+    def _sweep_late(self) -> None:
+        """A process may have ended between being found and being marked."""
+        for key in set(bpfsys.map_keys(self._maps["late"], _PROCESS_KEY.size)):
+            if not Path("/proc", str(_PROCESS_KEY.unpack(key)[0])).exists():
+                bpfsys.map_delete(self._maps["late"], key)

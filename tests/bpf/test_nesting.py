@@ -1,0 +1,71 @@
+"""Calls inside calls, calls that never return, and processes that are gone at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuledger.agent.probes import BccSource, Limits
+from gpuledger.contract.operations import Operation
+from tests.bpf.workbench import Bench, Pod, Running, compile_c, events_of, run
+
+NESTED_ROUNDS = 23
+JUMPS = 7
+
+
+@pytest.fixture
+def nested(tmp_path: Path) -> Iterator[BccSource]:
+    library = tmp_path / "libcuda.so.1"
+    compile_c(["nested.c"], library, ["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"])
+    compile_c(["jumps.c"], tmp_path / "jumps", [f"-L{tmp_path}", "-l:libcuda.so.1"])
+    source = BccSource(Limits(ring_bytes=1 << 20))
+    source.start()
+    source.preattach(library)
+    yield source
+    source.close()
+
+
+def test_a_call_inside_a_call_is_a_call_of_its_own(nested: BccSource, tmp_path: Path) -> None:
+    pid, _ = run([tmp_path / "jumps"], tmp_path)
+    events = events_of(nested, pid)[: 3 * NESTED_ROUNDS]
+    inner, outer = Operation.SYNCHRONIZE_STREAM, Operation.SYNCHRONIZE_CONTEXT
+    assert events["operation"].tolist() == [inner, inner, outer] * NESTED_ROUNDS
+    assert events["result"].tolist() == [0, 1, 1] * NESTED_ROUNDS
+    triples = events["duration_ns"].reshape(NESTED_ROUNDS, 3)
+    assert (triples[:, 2] > triples[:, 0] + triples[:, 1]).all()
+
+
+def test_calls_that_never_return_are_counted_and_disturb_none_that_do(
+    nested: BccSource, tmp_path: Path
+) -> None:
+    pid, _ = run([tmp_path / "jumps"], tmp_path)
+    events = events_of(nested, pid)
+    assert events["operation"].tolist()[3 * NESTED_ROUNDS :] == [
+        Operation.SYNCHRONIZE_EVENT,
+        Operation.SYNCHRONIZE_STREAM,
+    ]
+    losses = nested.losses()
+    assert losses.unreturned == JUMPS
+    assert losses.events == JUMPS
+    assert losses.duplicate == 0
+
+
+def test_many_processes_that_are_gone_at_once_are_seen_whole(
+    source: BccSource, bench: Bench, pods: list[Pod]
+) -> None:
+    command = [bench.program("loop"), "11", "2"]
+    places = [pods[i % 2].directory for i in range(23)]
+    running = [Running(command, bench.directory, place) for place in places]
+    pids = []
+    for process in running:
+        with process:
+            process.finish()
+            pids.append(process.pid)
+    events = events_of(source, *pids)
+    for pid, place in zip(pids, places, strict=True):
+        mine = events[events["pid"] == pid]
+        assert len(mine) == 2 * 2 * 11 + 4 + 2
+        assert set(mine["cgroup_id"].tolist()) == {place.stat().st_ino}
+        assert len(set(mine["start_ns"].tolist())) == 1
