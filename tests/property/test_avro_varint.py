@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuledger.contract.avro.varint import (
-    CHUNK_BYTES,
-    decode_block,
-    decode_one,
-    encode_block,
-    encode_one,
-    find_end,
-)
+from gpuledger.contract.avro.varint import decode_one, encode_one
+from gpuledger.contract.avro.varint_decode import CHUNK_BYTES, decode_block, find_end
+from gpuledger.contract.avro.varint_encode import encode_block, encode_blocks
 from gpuledger.contract.errors import BadRecord
 from tests.support.avro_values import longs, varint
 
@@ -34,6 +29,14 @@ def widths() -> st.SearchStrategy[list[int]]:
 @settings(max_examples=200, deadline=None)
 def test_a_column_is_written_as_its_integers_one_after_the_other(items: list[int]) -> None:
     assert encode_block(np.array(items, np.int64)).tobytes() == b"".join(map(varint, items))
+
+
+@given(st.lists(widths().filter(bool), min_size=1, max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_several_columns_are_written_as_each_of_them_alone(columns: list[list[int]]) -> None:
+    encoded, reaches = encode_blocks([np.array(items, np.int64) for items in columns])
+    assert [octets.tobytes() for octets in encoded] == [b"".join(map(varint, items)) for items in columns]
+    assert reaches == [(min(items), max(items)) for items in columns]
 
 
 @given(widths())

@@ -110,3 +110,41 @@ def test_a_run_of_many_bytes_is_left_to_its_columns() -> None:
     decoded = codec.decode(body)
     np.testing.assert_array_equal(decoded["a"], values)
     np.testing.assert_array_equal(decoded["b"], values * 1000)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 10, 300, 6000])
+def test_columns_are_written_together_as_each_of_them_alone(count: int) -> None:
+    fields = column("a"), column("t", coding="delta"), column("d") | {"default": [7]}, column("b")
+    rng = np.random.default_rng(count)
+    wide = rng.integers(-(1 << 62), 1 << 62, count) >> rng.integers(0, 62, count)
+    record = {"a": wide, "t": np.cumsum(wide), "b": wide % 50}
+    together = Codec(record_of(*fields)).encode(record)
+    alone = [
+        Codec(record_of(field)).encode({f: v for f, v in record.items() if f == field["name"]})
+        for field in fields
+    ]
+    as_lists = Codec(record_of(*fields)).encode({name: values.tolist() for name, values in record.items()})
+    assert together == b"".join(alone) == as_lists
+
+
+def test_rules_hold_for_columns_that_are_written_together() -> None:
+    document = record_of(column("a", max=10, columns="x"), column("t", coding="delta", min=5, columns="x"))
+    good = {"a": np.arange(10), "t": np.arange(10) + 5}
+    Codec(document).encode(good)
+    for name, values in (("a", np.arange(10) + 2), ("t", np.arange(10) + 4), ("t", np.arange(11) + 5)):
+        with pytest.raises(BadRecord) as caught:
+            Codec(document).encode({**good, name: values})
+        assert caught.value.field == name
+
+
+def test_an_unknown_or_missing_field_beside_a_run_is_refused() -> None:
+    columns = {name: np.arange(3) for name in "abc"}
+    for record, reason in (
+        ({**columns, "d": 1}, reasons.UNKNOWN_FIELD),
+        ({"a": np.arange(3), "b": np.arange(3)}, reasons.MISSING_FIELD),
+        ({**columns, "b": None}, reasons.BAD_TYPE),
+        ([], reasons.BAD_TYPE),
+    ):
+        with pytest.raises(BadRecord) as caught:
+            Codec(THREE).encode(record)  # type: ignore[arg-type]
+        assert caught.value.reason == reason

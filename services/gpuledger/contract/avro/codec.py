@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gpuledger.contract.avro import reasons
-from gpuledger.contract.avro.column_run import decode_run, stages
+from gpuledger.contract.avro.column_run import decode_run, runs
+from gpuledger.contract.avro.column_run_writer import encode_run
 from gpuledger.contract.avro.defaults import default_value
 from gpuledger.contract.avro.limits import DEFAULT, MAX_RECORD_BYTES, Limits
 from gpuledger.contract.avro.reader import ReaderCompiler
@@ -16,7 +17,7 @@ from gpuledger.contract.avro.resolve import Resolution, changed_coding
 from gpuledger.contract.avro.rules import RecordRules, Seen, check, compile_rules
 from gpuledger.contract.avro.scan import Scan
 from gpuledger.contract.avro.schema import MISSING, parse
-from gpuledger.contract.avro.writer import WriterCompiler
+from gpuledger.contract.avro.writer import WriterCompiler, unknown_fields, write_fields
 from gpuledger.contract.errors import BadRecord, BadSchema
 
 CACHED_WRITERS: Final = 32  # writers' schemas alive at one time: the versions of a rolling upgrade
@@ -41,8 +42,10 @@ class Codec:
         root, named = parse(schema)
         self.name = root.name
         self._root = root
-        self._stages = stages(root, ReaderCompiler(named).fields(root))
-        self._write = WriterCompiler(named).compile(root, "")
+        self._readers = ReaderCompiler(named).fields(root)
+        self._writers = WriterCompiler(named).entries(root)
+        self._default_bytes = {name: octets for name, _, octets in self._writers if octets is not None}
+        self._runs = [(run, slice(end - size, end)) for run, size, end in runs(root)]
         self._rules: list[RecordRules] = compile_rules(root, named)
         self._defaults = {
             field.name: default_value(field.node, field.default, named, field.name)
@@ -57,11 +60,23 @@ class Codec:
         Raises BadRecord, without a position, where the schema or one of its rules does not allow the value,
         and where the body is longer than any reader takes.
         """
+        if not isinstance(value, Mapping):
+            raise BadRecord(reasons.BAD_TYPE, f"a mapping is needed, not {type(value).__name__}")
         out = bytearray()
-        self._write(out, value)
+        seen = Seen()
+        given = 0
+        for run, part in self._runs:
+            extremes = encode_run(out, run, value, self._default_bytes) if run else None
+            if extremes is None:
+                given += write_fields(out, self._writers[part], value, "")
+            else:
+                given += sum(column.name in value for column in run)
+                seen.extremes.update(extremes)
+        if given != len(value):
+            raise unknown_fields(self._writers, value, "")
         if len(out) > MAX_RECORD_BYTES:
             raise BadRecord(reasons.OVER_LIMIT, f"{len(out)} bytes, the limit is {MAX_RECORD_BYTES}")
-        check(self._rules, {**self._defaults, **value}, Seen())
+        check(self._rules, {**self._defaults, **value}, seen)
         return bytes(out)
 
     def decode(self, body: bytes | bytearray | memoryview, limits: Limits = DEFAULT) -> dict[str, Any]:
@@ -95,7 +110,7 @@ class Codec:
         values: dict[str, Any] = {}
         seen = Seen()
         position = 0
-        for run, fields in self._stages:
+        for run, part in self._runs:
             decoded = decode_run(scan, position, run) if run else None
             if decoded is not None:
                 values.update(decoded.columns)
@@ -103,7 +118,7 @@ class Codec:
                 seen.extremes.update(decoded.extremes)
                 position = decoded.end
                 continue
-            for name, reader in fields:
+            for name, reader in self._readers[part]:
                 seen.positions[name] = position
                 values[name], position = reader(scan, position)
         if position != scan.size:

@@ -10,7 +10,8 @@ import numpy as np
 
 from gpuledger.contract.avro import reasons
 from gpuledger.contract.avro.scan import Scan, read_block
-from gpuledger.contract.avro.varint import Longs, decode_block, decode_one, find_end
+from gpuledger.contract.avro.varint import Longs, decode_one
+from gpuledger.contract.avro.varint_decode import decode_block, find_end
 from gpuledger.contract.errors import BadRecord
 
 ColumnReader = Callable[[Scan, int], tuple[Any, int]]

@@ -10,24 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from typing import TypeAlias
 
 import numpy as np
 
-from gpuledger.contract.avro.reader import Reader
 from gpuledger.contract.avro.scan import Scan
 from gpuledger.contract.avro.schema import Array, Primitive, Record
-from gpuledger.contract.avro.varint import (
-    CHUNK_BYTES,
-    PADDING_BYTES,
-    Longs,
-    decode_marked,
-    decode_one,
-    unzigzag_octets,
-)
+from gpuledger.contract.avro.varint import Longs, decode_one
+from gpuledger.contract.avro.varint_decode import CHUNK_BYTES, PADDING_BYTES, decode_marked, unzigzag_octets
 from gpuledger.contract.errors import BadRecord
 
 RUN_BYTES = 8 * CHUNK_BYTES  # beyond this each column has enough values to be decoded alone
+FEW_INTEGERS = 48  # up to here a loop over bytes is cheaper than the fixed cost of vector operations
 END_OF_ARRAY = 0
 
 
@@ -58,20 +51,17 @@ class DecodedRun:
     end: int
 
 
-Stage: TypeAlias = tuple[tuple[RunColumn, ...], list[tuple[str, Reader]]]
-"""Neighbouring fields: as a run where they can be one (else empty), and singly with their readers."""
+def runs(record: Record) -> list[tuple[tuple[RunColumn, ...], int, int]]:
+    """The fields of a record in the order of the wire as runs: columns, how many fields, and where they end.
 
-
-def stages(record: Record, readers: list[tuple[str, Reader]]) -> list[Stage]:
-    """The fields of a record in the order of the wire, with its runs of columns."""
-    found: list[Stage] = []
-    pairs = zip(record.fields, readers, strict=True)
-    for is_column, group in groupby(pairs, key=lambda pair: pair[0].node == Array(Primitive("long"))):
-        members = list(group)
-        run = (
-            tuple(RunColumn(field.name, field.annotations.delta) for field, _ in members) if is_column else ()
-        )
-        found.append((run if len(run) > 1 else (), [reader for _, reader in members]))
+    A run without columns covers fields that are no columns of longs, or a single one that is.
+    """
+    found: list[tuple[tuple[RunColumn, ...], int, int]] = []
+    end = 0
+    for is_column, group in groupby(record.fields, key=lambda field: field.node == Array(Primitive("long"))):
+        members = tuple(RunColumn(field.name, field.annotations.delta) for field in group)
+        end += len(members)
+        found.append((members if is_column and len(members) > 1 else (), len(members), end))
     return found
 
 
@@ -95,15 +85,21 @@ def decode_run(scan: Scan, position: int, run: tuple[RunColumn, ...]) -> Decoded
                 return None
     except (BadRecord, IndexError):
         return None
+    return _decode_places(scan.data, run, places, positions, position)
+
+
+def _decode_places(
+    data: bytes, run: tuple[RunColumn, ...], places: list[Place], positions: dict[str, int], end: int
+) -> DecodedRun | None:
     short = [i for i, place in enumerate(places) if 0 < place.count == place.stop - place.start]
     long = [i for i, place in enumerate(places) if place.count != place.stop - place.start]
     values = np.empty(sum(place.count for place in places), np.int64)
     middle = sum(places[i].count for i in short)
-    if not _decode_short(scan.data, [places[i] for i in short], values[:middle]):
+    if not _decode_short(data, [places[i] for i in short], values[:middle]):
         return None
-    if not _decode_long(scan.data, [places[i] for i in long], values[middle:]):
+    if not _decode_long(data, [places[i] for i in long], values[middle:]):
         return None
-    return _split(run, places, short + long, values, positions, position)
+    return _split(run, places, short + long, values, positions, end)
 
 
 def _place(scan: Scan, position: int) -> Place | None:
@@ -131,8 +127,8 @@ def _decode_short(data: bytes, places: list[Place], out: Longs) -> bool:
 
 def _decode_long(data: bytes, places: list[Place], out: Longs) -> bool:
     """Columns of longer integers; False where their counts do not hold or an integer is too long."""
-    if not places:
-        return True
+    if out.size <= FEW_INTEGERS:
+        return _decode_few(data, places, out)
     joined = b"".join([data[p.start : p.stop] for p in places] + [bytes(PADDING_BYTES)])
     ends = np.flatnonzero(np.frombuffer(joined, np.uint8, len(joined) - PADDING_BYTES) < 0x80)
     if ends.size != out.size:
@@ -142,6 +138,23 @@ def _decode_long(data: bytes, places: list[Place], out: Longs) -> bool:
     if (ends[last] + 1).tolist() != stops:
         return False
     return decode_marked(joined, 0, ends, out) is None
+
+
+def _decode_few(data: bytes, places: list[Place], out: Longs) -> bool:
+    """As ``_decode_long``, one integer after the other."""
+    values: list[int] = []
+    for place in places:
+        at = place.start
+        try:
+            for _ in range(place.count):
+                value, at = decode_one(data, at, "")
+                values.append(value)
+        except BadRecord:
+            return False
+        if at != place.stop:
+            return False
+    out[:] = values
+    return True
 
 
 def _split(

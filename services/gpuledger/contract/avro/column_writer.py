@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuledger.contract.avro import reasons
-from gpuledger.contract.avro.varint import Longs, encode_block, encode_one
+from gpuledger.contract.avro.varint import Longs, encode_one
+from gpuledger.contract.avro.varint_encode import encode_block
 from gpuledger.contract.errors import BadRecord
 
 ColumnWriter = Callable[[bytearray, Any], None]
@@ -42,20 +43,20 @@ def long_column(path: str, low: int, high: int, *, delta: bool = False) -> Colum
             body = encode_one(int(values[0])) + encode_block(np.diff(values)).tobytes()
         else:
             octets = encode_block(values)
-            _frame(out, count, octets.size)
+            out += frame(count, octets.size)
             out += octets.data
             out.append(0)
             return
-        _frame(out, count, len(body))
+        out += frame(count, len(body))
         out += body
         out.append(0)
 
     return write
 
 
-def _frame(out: bytearray, count: int, size: int) -> None:
-    out += encode_one(-count)
-    out += encode_one(size)
+def frame(count: int, size: int) -> bytes:
+    """What precedes a block of ``count`` items that take ``size`` bytes."""
+    return encode_one(-count) + encode_one(size)
 
 
 def double_column(path: str, wire: np.dtype[Any]) -> ColumnWriter:

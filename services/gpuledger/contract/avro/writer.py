@@ -6,7 +6,7 @@ A writer appends to a bytearray. A value that the schema does not allow raises B
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -73,9 +73,12 @@ class WriterCompiler:
                 raise AssertionError(node)
 
     def _record(self, record: Record, path: str) -> Writer:
-        entries: list[Entry] = []
-        write = _record(entries, path)
-        self._open[record.name] = write
+        return _record(self.entries(record, path), path)
+
+    def entries(self, record: Record, path: str = "") -> list[Entry]:
+        """The fields of a record in the order of the wire."""
+        found: list[Entry] = []
+        self._open[record.name] = _record(found, path)
         for field in record.fields:
             inner = f"{path}.{field.name}" if path else field.name
             writer = self.compile(field.node, inner, field.annotations.delta)
@@ -84,8 +87,8 @@ class WriterCompiler:
                 octets = bytearray()
                 writer(octets, default_value(field.node, field.default, self._named, inner))
                 default = bytes(octets)
-            entries.append((field.name, writer, default))
-        return write
+            found.append((field.name, writer, default))
+        return found
 
     def _union(self, branches: tuple[Node, ...], path: str, delta: bool) -> Writer:
         options = [
@@ -245,19 +248,29 @@ def _record(entries: list[Entry], path: str) -> Writer:
     def write(out: bytearray, value: Any) -> None:
         if not isinstance(value, Mapping):
             raise _wrong_type("a mapping", value, path)
-        given = 0
-        for name, writer, default in entries:
-            if name in value:
-                given += 1
-                writer(out, value[name])
-            elif default is None:
-                field = f"{path}.{name}" if path else name
-                raise BadRecord(reasons.MISSING_FIELD, "it has no default", field)
-            else:
-                out += default
-        if given != len(value):
-            names = {name for name, _, _ in entries}
-            unknown = sorted(str(name) for name in value if name not in names)
-            raise BadRecord(reasons.UNKNOWN_FIELD, f"not in the schema: {', '.join(unknown)}", path)
+        if write_fields(out, entries, value, path) != len(value):
+            raise unknown_fields(entries, value, path)
 
     return write
+
+
+def write_fields(out: bytearray, entries: Sequence[Entry], value: Mapping[str, Any], path: str) -> int:
+    """Write fields of a record, by default where ``value`` lacks them; how many of them it has."""
+    given = 0
+    for name, writer, default in entries:
+        if name in value:
+            given += 1
+            writer(out, value[name])
+        elif default is None:
+            field = f"{path}.{name}" if path else name
+            raise BadRecord(reasons.MISSING_FIELD, "it has no default", field)
+        else:
+            out += default
+    return given
+
+
+def unknown_fields(entries: Sequence[Entry], value: Mapping[str, Any], path: str) -> BadRecord:
+    """The refusal of a record with fields that are not in the schema."""
+    names = {name for name, _, _ in entries}
+    unknown = sorted(str(name) for name in value if name not in names)
+    return BadRecord(reasons.UNKNOWN_FIELD, f"not in the schema: {', '.join(unknown)}", path)
