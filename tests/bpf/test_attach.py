@@ -5,20 +5,20 @@ from __future__ import annotations
 import mmap
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.probes import BccSource, Limits
+from gpuledger.agent.probes import BccSource
 from gpuledger.agent.probes.libraries import LibraryScanner
-from gpuledger.agent.probes.loader import BccLoader, Loader
+from gpuledger.agent.probes.loader import BccLoader
 from gpuledger.agent.probes.source import RELEASE_AFTER_SCANS
 from gpuledger.contract.errors import BadRecord, Unsupported
 from gpuledger.contract.operations import Operation
-from tests.bpf.workbench import Bench, Running, compile_c, events_of, run
+from tests.bpf.workbench import Bench, Running, compile_c, events_of, run, started
 
 ROUNDS = 23
 CALLS = 2095  # what calls.c makes
@@ -114,16 +114,6 @@ def test_a_library_that_nobody_has_any_more_is_let_go(bench: Bench, tmp_path: Pa
 
 
 @contextmanager
-def started(load: Callable[[Limits], Loader] = BccLoader) -> Iterator[BccSource]:
-    source = BccSource(Limits(ring_bytes=1 << 20), load=load)
-    source.start()
-    try:
-        yield source
-    finally:
-        source.close()
-
-
-@contextmanager
 def overlay(below: Path, name: str) -> Iterator[Path]:
     """A container's view of an image: an overlay of its own over the same lower directory."""
     place = below / name
@@ -173,7 +163,7 @@ def test_kernels_without_multi_links_count_the_same(bench: Bench, tmp_path: Path
     library = tmp_path / "libcuda.so.1"
     compile_c([str(code)], library, ["-fPIC", "-shared"])
     before = descriptors()
-    with started(partial(BccLoader, multi=False)) as source:
+    with started(load=partial(BccLoader, multi=False)) as source:
         source.preattach(library)
         with Running([bench.program("late"), library, str(ROUNDS)], tmp_path) as running:
             running.go_on()

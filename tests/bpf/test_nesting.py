@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.probes import BccSource, Limits
+from gpuledger.agent.probes import BccSource
 from gpuledger.contract.operations import Operation
-from tests.bpf.workbench import Bench, Pod, Running, compile_c, events_of, run
+from tests.bpf.workbench import Bench, Pod, Running, compile_c, events_of, run, started
 
 NESTED_ROUNDS = 23
 JUMPS = 7
@@ -20,11 +20,8 @@ def nested(tmp_path: Path) -> Iterator[BccSource]:
     library = tmp_path / "libcuda.so.1"
     compile_c(["nested.c"], library, ["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"])
     compile_c(["jumps.c"], tmp_path / "jumps", [f"-L{tmp_path}", "-l:libcuda.so.1"])
-    source = BccSource(Limits(ring_bytes=1 << 20))
-    source.start()
-    source.preattach(library)
-    yield source
-    source.close()
+    with started(library) as source:
+        yield source
 
 
 def test_a_call_inside_a_call_is_a_call_of_its_own(nested: BccSource, tmp_path: Path) -> None:

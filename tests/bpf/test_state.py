@@ -12,7 +12,7 @@ from gpuledger.agent.probes import UNKNOWN_ORDINAL, BccSource, Limits
 from gpuledger.agent.probes.loader import BccLoader
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.contract.operations import Operation
-from tests.bpf.workbench import Bench, Running, events_of, run
+from tests.bpf.workbench import Bench, Running, events_of, run, started
 
 ROUNDS = 503
 BLOCK_BYTES = 1_000_003  # what loop.c allocates
@@ -20,13 +20,10 @@ SETTLE_S = 5.0  # the kernel may bury a process a little after its parent has re
 
 
 @pytest.fixture
-def small(bench: Bench) -> Iterator[BccSource]:
+def small(bench: Bench, tmp_path: Path) -> Iterator[BccSource]:
     """A source with a ring of one page."""
-    source = BccSource(Limits(ring_bytes=4096))
-    source.start()
-    source.preattach(bench.library)
-    yield source
-    source.close()
+    with started(bench.library, Limits(ring_bytes=4096), proc=tmp_path) as source:
+        yield source
 
 
 def loop(bench: Bench, rounds: int, threads: int = 1, *words: str) -> list[str]:
@@ -52,17 +49,12 @@ def test_losses_never_fall_and_a_drain_makes_room(small: BccSource, bench: Bench
     assert small.losses() == before
 
 
-def test_a_table_of_threads_that_is_full_is_counted(bench: Bench) -> None:
-    source = BccSource(Limits(threads=1))
-    source.start()
-    try:
-        source.preattach(bench.library)
+def test_a_table_of_threads_that_is_full_is_counted(bench: Bench, tmp_path: Path) -> None:
+    with started(bench.library, Limits(ring_bytes=1 << 20, threads=1), proc=tmp_path) as source:
         pid, _ = run(loop(bench, 11, 3), bench.directory)
         assert len(events_of(source, pid)) == 4
         assert source.losses().threads_full == 3 * (2 * 11 + 1)
         assert source.losses().events == source.losses().threads_full
-    finally:
-        source.close()
 
 
 def test_resident_memory_is_known_while_the_process_lives(source: BccSource, bench: Bench) -> None:
@@ -112,12 +104,9 @@ def test_a_process_older_than_its_probes_is_not_given_a_guessed_device(
     assert set(launches["ordinal"].tolist()) == {UNKNOWN_ORDINAL}
 
 
-def test_what_ended_processes_leave_is_swept_and_the_living_keep_theirs(bench: Bench) -> None:
+def test_what_ended_processes_leave_is_swept_and_the_living_keep_theirs(bench: Bench, tmp_path: Path) -> None:
     loader = BccLoader(Limits(ring_bytes=1 << 20))
-    source = BccSource(Limits(ring_bytes=1 << 20), load=lambda _: loader)
-    source.start()
-    try:
-        source.preattach(bench.library)
+    with started(bench.library, load=lambda _: loader, proc=tmp_path) as source:
         state = KernelState(loader)
         with Running(loop(bench, 1, 1, "wait"), bench.directory) as living:
             assert living.line() == "waiting"
@@ -129,5 +118,3 @@ def test_what_ended_processes_leave_is_swept_and_the_living_keep_theirs(bench: B
             assert state.sweep() == 3 * 3  # a context, a total and an allocation of each
             assert state.sweep() == 0
             assert [entry.pid for entry in source.resident()] == [living.pid]
-    finally:
-        source.close()

@@ -6,14 +6,16 @@ import secrets
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from gpuledger.agent.probes import BccSource, RawEvents
+from gpuledger.agent.probes import BccSource, Limits, RawEvents
+from gpuledger.agent.probes.libraries import LibraryScanner
+from gpuledger.agent.probes.loader import BccLoader, Loader
 from tests.emulator.cgroups import in_cgroup, make_pod_cgroup, remove_pod_cgroup
 
 SOURCES = Path(__file__).parent / "src"
@@ -38,6 +40,24 @@ class Bench:
         """A library file of its own: another inode, which no probe is on."""
         directory.mkdir(parents=True, exist_ok=True)
         return Path(shutil.copy(self.library, directory / "libcuda.so.1"))
+
+
+@contextmanager
+def started(
+    library: Path | None = None,
+    limits: Limits | None = None,
+    load: Callable[[Limits], Loader] = BccLoader,
+    proc: Path = Path("/proc"),
+) -> Iterator[BccSource]:
+    """A source of the test's own; given another ``proc`` it finds no library by itself."""
+    source = BccSource(limits or Limits(ring_bytes=1 << 20), load=load, scanner=LibraryScanner(proc))
+    source.start()
+    try:
+        if library is not None:
+            source.preattach(library)
+        yield source
+    finally:
+        source.close()
 
 
 def build(directory: Path) -> Bench:

@@ -78,5 +78,9 @@ def test_a_ring_that_the_kernel_would_refuse_is_refused(size: int) -> None:
         Limits(ring_bytes=size)
 
 
-def test_the_source_is_found_in_a_checkout() -> None:
-    assert (Path(__file__).parents[2] / "bpf" / "cuda.bpf.c").read_text() == source_text()
+def test_the_source_is_one_text_with_each_part_in_it_once() -> None:
+    text = source_text()
+    assert '#include "' not in text
+    for part in (Path(__file__).parents[2] / "bpf").iterdir():
+        for name in re.findall(r"^(?:static __always_inline |int ).*?(\w+)\(", part.read_text(), re.M):
+            assert len(re.findall(rf"^(?:static __always_inline |int )[^(=]*\b{name}\(", text, re.M)) == 1

@@ -72,6 +72,15 @@ def library_file(path: str | Path) -> LibraryFile:
     return LibraryFile(status.st_dev, status.st_ino, str(path))
 
 
+def _read_small(path: str) -> bytes:
+    """A file of /proc that fits in one read: half the cost of Path.read_bytes, for every process."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
 class LibraryScanner:
     """Remembers what it has looked at, so that a scan of a quiet machine reads one line a process.
 
@@ -119,7 +128,7 @@ class LibraryScanner:
     def _state(self, pid: int) -> tuple[bytes, bytes] | None:
         """(start time, size of the address space); None for kernel threads and processes that are gone."""
         try:
-            text = Path(self._root, str(pid), "stat").read_bytes()
+            text = _read_small(f"{self._root}/{pid}/stat")
         except OSError:
             return None
         values = text[text.rindex(b")") + 2 :].split(None, 21)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 from pathlib import Path
@@ -19,6 +20,8 @@ _PLACES: Final = (_HERE.parents[2] / "_bpf", _HERE.parents[4] / "bpf")
 
 UPROBE_PROGRAMS: Final = ("enter_call", "enter_launch", "enter_launch_config", "leave")
 TRACEPOINT_PROGRAMS: Final = {"on_exit": "sched_process_exit", "on_exec": "sched_process_exec"}
+
+MAIN_SOURCE: Final = "cuda.bpf.c"
 
 MULTI_KERNEL: Final = (6, 6)  # the first with BPF_TRACE_UPROBE_MULTI
 
@@ -50,12 +53,28 @@ class Loader(Protocol):
 
 
 def source_text() -> str:
-    """The C source of the probes. Raises Unsupported where the installation lacks it."""
+    """The C source of the probes, its own includes put in place: bcc rewrites only what is in the main text.
+
+    Raises Unsupported where the installation lacks it.
+    """
     for place in _PLACES:
-        path = place / "cuda.bpf.c"
-        if path.is_file():
-            return path.read_text()
-    raise Unsupported(f"cuda.bpf.c is in none of {', '.join(map(str, _PLACES))}")
+        if (place / MAIN_SOURCE).is_file():
+            return _with_includes(place, MAIN_SOURCE)
+    raise Unsupported(f"{MAIN_SOURCE} is in none of {', '.join(map(str, _PLACES))}")
+
+
+def _with_includes(place: Path, name: str) -> str:
+    lines = (place / name).read_text().splitlines(keepends=True)
+    return "".join(
+        _with_includes(place, line.split('"')[1]) if line.startswith('#include "') else line for line in lines
+    )
+
+
+def _give_back_memory() -> None:
+    """The compiler leaves some 25 MB of freed heap behind, which glibc keeps unless it is asked."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class BccLoader:
@@ -82,6 +101,8 @@ class BccLoader:
             self._programs = {name: self._load(name, bcc.BPF.KPROBE, attach) for name in UPROBE_PROGRAMS}
             for name in TRACEPOINT_PROGRAMS:
                 self._programs[name] = self._load(name, bcc.BPF.RAW_TRACEPOINT)
+            self._bpf.free_bcc_memory()
+            _give_back_memory()
         except Exception as error:  # bcc raises plain Exception for every refusal
             raise Unsupported(f"the kernel or the compiler refuses the probes: {error}") from error
 

@@ -105,6 +105,7 @@ class BccSource:
         self._libraries: dict[tuple[int, int], AttachedLibrary] = {}
         self._refused: dict[tuple[int, int], LibraryReport] = {}
         self._found: dict[tuple[int, int], int] = {}
+        self._seen: list[Mapping] = []
         self._swept_ends = 0
 
     def start(self) -> None:
@@ -131,8 +132,10 @@ class BccSource:
         A path is kept as long as the source: unlike a library that was found, it is never let go.
         """
         file = library_file(path)
-        self._take(self._scanner.scan(), file)
+        self._seen += self._scanner.scan()
+        self._mark_late({file.key})
         self._attach(file)
+        self._found.pop(file.key, None)
 
     def refresh(self) -> int:
         """See `EventSource`.
@@ -141,7 +144,12 @@ class BccSource:
         reported by `probes`, and not tried again.
         """
         state = self._started()
-        attached = self._take(self._scanner.scan())
+        self._seen += self._scanner.scan()
+        files = [mapping.file for mapping in self._seen]
+        new = {file.key for file in files} - self._libraries.keys() - self._refused.keys()
+        self._mark_late(new)
+        self._seen.clear()
+        attached = sum(self._attach_found(file) for file in files if file.key in new)
         self._release_unused()
         ends = state.process_ends()
         if ends - self._swept_ends >= SWEEP_AFTER_ENDS:
@@ -149,30 +157,24 @@ class BccSource:
             state.sweep()
         return attached
 
-    def _take(self, mappings: list[Mapping], named: LibraryFile | None = None) -> int:
-        """Probes the files that are new; returns how many. ``named`` is left to the caller.
+    def _mark_late(self, keys: set[tuple[int, int]]) -> None:
+        """Whoever has a file before its probes is late, also where only the agent was restarted."""
+        for mapping in self._seen:
+            if mapping.file.key in keys and mapping.file.key not in self._libraries:
+                self._started().mark_late(mapping.pid)
 
-        Whoever has a library before its probes are in place is late, also where the agent was only restarted.
-        """
-        state = self._started()
-        done = self._libraries.keys() | self._refused.keys()
-        new = [mapping for mapping in mappings if mapping.file.key not in done]
-        for mapping in new:
-            state.mark_late(mapping.pid)
-        attached = 0
-        for file in (mapping.file for mapping in new):
-            if file.key in self._libraries or file.key in self._refused or (named and file.key == named.key):
-                continue
-            try:
-                self._attach(file)
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            except (OSError, BadRecord) as error:
-                self._refused[file.key] = LibraryReport(file.path, *file.key, (), (), error=str(error))
-                continue
-            self._found[file.key] = 0
-            attached += 1
-        return attached
+    def _attach_found(self, file: LibraryFile) -> bool:
+        if file.key in self._libraries or file.key in self._refused:
+            return False
+        try:
+            self._attach(file)
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        except (OSError, BadRecord) as error:
+            self._refused[file.key] = LibraryReport(file.path, *file.key, (), (), error=str(error))
+            return False
+        self._found[file.key] = 0
+        return True
 
     def _release_unused(self) -> None:
         """Lets go of libraries that no process has had for a while: a link holds on to the file's mount."""
@@ -188,7 +190,6 @@ class BccSource:
         if self._loader is None:
             raise Unsupported("the event source is not started")
         if file.key in self._libraries:
-            self._found.pop(file.key, None)
             return
         self._libraries[file.key] = attach_library(self._loader, file)
         state.settle()

@@ -1,0 +1,139 @@
+"""What a probed CUDA call costs its caller: the agent's probes against a pair of empty ones.
+
+Entering the kernel at a breakpoint is most of it, and differs widely between virtual machines and bare metal;
+what the agent's own programs add is the difference to the empty pair, measured in the same run on the same
+function: `python -m benchmarks.probe_cost`. Needs root, bcc, kernel headers, a C compiler and kernel 6.6.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Runs, write_figure
+from gpuledger.agent.probes import BccSource, bpfsys
+from gpuledger.agent.probes.elf import exported_functions
+from gpuledger.agent.probes.headers import ENVIRONMENT, link_bcc, prepare_kernel_headers
+
+CALLS = 20_000
+RUNS = 7
+FUNCTIONS = ("cuStreamSynchronize", "cuLaunchKernel")
+CODE = """
+static volatile unsigned long sink;
+__attribute__((noinline)) int cuStreamSynchronize(void *stream) { sink += (unsigned long)stream; return 0; }
+__attribute__((noinline)) int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+    unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters, void **extra)
+{ sink += gx + gy + gz + bx + by + bz + shared + (unsigned long)stream; return 0; }
+double ns_per_call(int launch, int calls);
+#include <time.h>
+double ns_per_call(int launch, int calls)
+{
+    struct timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    for (int i = 0; i < calls; i++) {
+        if (launch)
+            cuLaunchKernel((void *)1, 2, 3, 5, 7, 11, 13, 0, (void *)2, 0, 0);
+        else
+            cuStreamSynchronize((void *)2);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    return ((b.tv_sec - a.tv_sec) * 1e9 + (b.tv_nsec - a.tv_nsec)) / calls;
+}
+"""
+
+
+def build(directory: Path) -> Path:
+    """A library with the functions, and a loop that calls them."""
+    source, library = directory / "cost.c", directory / "libcuda.so.1"
+    source.write_text(CODE)
+    subprocess.run(["cc", "-O2", "-fPIC", "-shared", "-o", library, source], check=True)
+    return library
+
+
+@contextmanager
+def empty_probes(library: Path) -> Iterator[None]:
+    """A program that does nothing at the entry, and one at the return, of each function."""
+    if link_bcc() is None or (headers := prepare_kernel_headers()) is None:
+        raise SystemExit("probe_cost: needs python3-bpfcc and linux-headers")
+    os.environ[ENVIRONMENT] = str(headers)
+    bcc: Any = importlib.import_module("bcc")
+    bpf = bcc.BPF(text=b"int empty(void *ctx) { return 0; }", cflags=["-Wno-macro-redefined"])
+    program = bpf.load_func(b"empty", bcc.BPF.KPROBE, None, bpfsys.ATTACH_UPROBE_MULTI).fd
+    exported = exported_functions(library)
+    places = [(exported[name], 0) for name in FUNCTIONS]
+    links = [bpfsys.attach_uprobes(program, str(library), places, at_return) for at_return in (False, True)]
+    try:
+        yield
+    finally:
+        for link in links:
+            os.close(link)
+        bpf.cleanup()
+
+
+@contextmanager
+def agent_probes(library: Path) -> Iterator[BccSource]:
+    """The probes that the agent uses."""
+    source = BccSource()
+    source.start()
+    source.preattach(library)
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+def measure(
+    call: Callable[[int, int], float], launch: bool, drain: Callable[[], object] | None = None
+) -> Runs:
+    """ns a call, of each run; the ring is emptied between the runs, outside the time taken."""
+    values = []
+    for _ in range(RUNS + 1):
+        values.append(call(int(launch), CALLS))
+        if drain is not None:
+            drain()
+        time.sleep(0.01)
+    return Runs(tuple(values[1:]))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        library = build(Path(directory))
+        call = ctypes.CDLL(str(library)).ns_per_call
+        call.restype = ctypes.c_double
+        bare = measure(call, launch=True)
+        with empty_probes(library):
+            empty = {launch: measure(call, launch) for launch in (False, True)}
+        with agent_probes(library) as source:
+            probed = {launch: measure(call, launch, source.drain) for launch in (False, True)}
+            if source.losses().events:
+                raise SystemExit(f"probe_cost: lost events: {source.losses()}")
+    launch, wait = probed[True], probed[False]
+    write_figure(
+        "probe_cost",
+        launch.median - empty[True].median,
+        "ns/call",
+        empty[True].median,
+        launch.median / empty[True].median,
+        launch.n,
+        median=launch.median,
+        spread=[value - empty[True].median for value in launch.spread],
+        baseline_name="an empty probe at entry and return of the same function; ratio is whole to whole",
+        baseline_spread=empty[True].spread,
+        function="cuLaunchKernel",
+        bare_ns=bare.median,
+        synchronize_added_ns=wait.median - empty[False].median,
+        synchronize_empty_ns=empty[False].median,
+        calls=CALLS,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
+//
+// Which context is current on a thread, and on which device a context is.
+
+static __always_inline s32 ordinal_of_context(struct process *process, u64 context)
+{
+    struct context_key key = {.token = process->token, .context = context};
+    s64 *ordinal = contexts.lookup(&key);
+    return ordinal ? (s32)*ordinal : UNKNOWN_ORDINAL;
+}
+
+// The device that the thread's calls go to: that of its current context, else, where the thread never chose
+// one, that of the process when all its contexts are on one device and none can have been missed.
+static __always_inline s32 current_ordinal(struct thread *thread, u32 pid)
+{
+    u32 depth = thread->context_depth;
+    if (depth > MAX_CONTEXT_STACK)
+        return UNKNOWN_ORDINAL;
+    if (depth > 0)
+        return (s32)context_at(thread, depth - 1)->ordinal;
+    struct process *process = processes.lookup(&pid);
+    if (!process || process->late)
+        return UNKNOWN_ORDINAL;
+    s64 known = process->contexts, sum = process->ordinal_sum;
+    if (known <= 0 || known * process->square_sum != sum * sum)
+        return UNKNOWN_ORDINAL;
+    return (s32)((u64)sum / (u64)known);
+}
+
+static __always_inline void add_context(struct process *process, u64 context, s32 ordinal)
+{
+    struct context_key key = {.token = process->token, .context = context};
+    s64 value = ordinal;
+    if (contexts.lookup(&key))
+        return;
+    if (contexts.insert(&key, &value)) {
+        if (!contexts.lookup(&key))
+            count(LOSS_CONTEXTS_FULL);
+        return;
+    }
+    __sync_fetch_and_add(&process->contexts, 1);
+    __sync_fetch_and_add(&process->ordinal_sum, value);
+    __sync_fetch_and_add(&process->square_sum, value * value);
+}
+
+static __always_inline void remove_context(struct process *process, u64 context)
+{
+    struct context_key key = {.token = process->token, .context = context};
+    s64 *known = contexts.lookup(&key);
+    if (!known)
+        return;
+    s64 value = *known;
+    if (contexts.delete(&key))
+        return;
+    __sync_fetch_and_add(&process->contexts, -1);
+    __sync_fetch_and_add(&process->ordinal_sum, -value);
+    __sync_fetch_and_add(&process->square_sum, -(value * value));
+}
+
+static __always_inline void set_top(struct thread *thread, u32 depth, u64 context, s32 ordinal)
+{
+    if (depth == 0 || depth > MAX_CONTEXT_STACK)
+        return;
+    struct current_context *top = context_at(thread, depth - 1);
+    top->context = context;
+    top->ordinal = ordinal;
+}
+
+static __always_inline void push_context(struct thread *thread, u64 context, s32 ordinal)
+{
+    thread->context_depth += 1;
+    set_top(thread, thread->context_depth, context, ordinal);
+}
+
+// Changes the thread's context stack; returns the ordinal the call was about.
+static __always_inline s32 change_context(struct thread *thread, u32 pid, u64 effect, struct call *call)
+{
+    struct process *process = this_process(pid);
+    u64 context = call->pointer;
+    s32 ordinal = call->ordinal;
+    if (!process)
+        return ordinal;
+    if (effect == EFFECT_CREATE_CONTEXT || effect == EFFECT_RETAIN_CONTEXT) {
+        bpf_probe_read_user(&context, sizeof(context), (void *)call->pointer);
+        add_context(process, context, ordinal);
+        if (effect == EFFECT_CREATE_CONTEXT)
+            push_context(thread, context, ordinal);
+        return ordinal;
+    }
+    if (effect == EFFECT_POP_CONTEXT) {
+        ordinal = current_ordinal(thread, pid);
+        if (thread->context_depth)
+            thread->context_depth -= 1;
+        return ordinal;
+    }
+    ordinal = ordinal_of_context(process, context);
+    if (effect == EFFECT_PUSH_CONTEXT)
+        push_context(thread, context, ordinal);
+    if (effect == EFFECT_SELECT_CONTEXT) {
+        if (!context) {
+            if (thread->context_depth)
+                thread->context_depth -= 1;
+        } else if (!thread->context_depth) {
+            push_context(thread, context, ordinal);
+        } else {
+            set_top(thread, thread->context_depth, context, ordinal);
+        }
+    }
+    if (effect == EFFECT_DESTROY_CONTEXT) {
+        remove_context(process, context);
+        u32 depth = thread->context_depth;
+        if (depth > 0 && depth <= MAX_CONTEXT_STACK
+            && context_at(thread, depth - 1)->context == context)
+            thread->context_depth = depth - 1;
+    }
+    return ordinal;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
+//
+// Counters, fields of the attach cookie, and the entries of this thread and this process.
+
+// Reads of neighbouring fields must stay apart, or the compiler merges them into an access to a changed
+// context pointer, which the verifier refuses.
+#define KEEP_APART(value) asm volatile("" : "+r"(value))
+
+static __always_inline void count_many(int which, u64 amount)
+{
+    u64 *counter = losses.lookup(&which);
+    if (counter)
+        *counter += amount;
+}
+
+static __always_inline void count(int which)
+{
+    count_many(which, 1);
+}
+
+static __always_inline u64 field(u64 cookie, int shift, int bits)
+{
+    return (cookie >> shift) & ((1ULL << bits) - 1);
+}
+
+#define COOKIE(cookie, NAME) field(cookie, COOKIE_##NAME##_SHIFT, COOKIE_##NAME##_BITS)
+
+// The verifier has to see the mask, which the compiler would drop where it knows the bound.
+static __always_inline struct call *call_at(struct thread *thread, u64 index)
+{
+    KEEP_APART(index);
+    return &thread->calls[index & (MAX_NESTED_CALLS - 1)];
+}
+
+static __always_inline struct current_context *context_at(struct thread *thread, u64 index)
+{
+    KEEP_APART(index);
+    return &thread->contexts[index & (MAX_CONTEXT_STACK - 1)];
+}
+
+static __always_inline u64 process_start_ns(void)
+{
+    u64 start_ns = 0;
+#if defined(TASK_GROUP_LEADER) && defined(TASK_START_BOOTTIME)
+    u64 task = bpf_get_current_task(), leader = 0;
+    bpf_probe_read_kernel(&leader, sizeof(leader), (void *)(task + TASK_GROUP_LEADER));
+    bpf_probe_read_kernel(&start_ns, sizeof(start_ns), (void *)(leader + TASK_START_BOOTTIME));
+#endif
+    return start_ns;
+}
+
+static __always_inline struct process *this_process(u32 pid)
+{
+    struct process *process = processes.lookup(&pid);
+    if (process)
+        return process;
+    struct process fresh = {};
+    fresh.token = bpf_ktime_get_boot_ns() << TOKEN_PID_BITS | (pid & ((1 << TOKEN_PID_BITS) - 1));
+    fresh.start_ns = process_start_ns();
+    fresh.late = late.lookup(&pid) != 0;
+    // Two threads may make their first call at once: the first to insert wins, both then read that one.
+    processes.insert(&pid, &fresh);
+    process = processes.lookup(&pid);
+    if (!process)
+        count(LOSS_PROCESSES_FULL);
+    return process;
+}
+
+static __always_inline struct thread *this_thread(u64 id)
+{
+    struct thread *thread = threads.lookup(&id);
+    if (thread)
+        return thread;
+    int zero = 0;
+    struct thread *blank = blank_thread.lookup(&zero);
+    if (!blank)
+        return 0;
+    threads.update(&id, blank);
+    thread = threads.lookup(&id);
+    if (!thread) {
+        count(LOSS_THREADS_FULL);
+        return 0;
+    }
+    struct process *process = this_process(id >> 32);
+    thread->start_ns = process ? process->start_ns : process_start_ns();
+    return thread;
+}

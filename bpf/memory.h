@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
+//
+// Live allocations and resident bytes.
+
+static __always_inline void take_allocation(u32 pid, u64 space, struct call *call)
+{
+    struct process *process = processes.lookup(&pid);
+    if (!process)
+        return;
+    struct allocation_key key = {.token = process->token, .pointer = call->pointer, .space = space};
+    struct allocation *known = allocations.lookup(&key);
+    if (!known)
+        return;
+    call->bytes = known->bytes;
+    call->ordinal = known->ordinal;
+    call->extra = 1 + known->counted;
+    allocations.delete(&key);
+}
+
+static __always_inline void add_resident(u32 pid, s32 ordinal, s64 bytes)
+{
+    struct process *process = processes.lookup(&pid);
+    if (!process)
+        return;
+    struct resident_key key = {.token = process->token, .ordinal = ordinal};
+    s64 none = 0;
+    s64 *total = resident.lookup(&key);
+    if (!total) {
+        resident.insert(&key, &none);
+        total = resident.lookup(&key);
+    }
+    if (total)
+        __sync_fetch_and_add(total, bytes);
+    else
+        count(LOSS_CONTEXTS_FULL);
+}
+
+static __always_inline void remember_allocation(u32 pid, struct call *call, u64 pointer, s32 ordinal, u32 counted)
+{
+    struct process *process = this_process(pid);
+    if (!process)
+        return;
+    u64 space = COOKIE(call->cookie, SPACE);
+    struct allocation_key key = {.token = process->token, .pointer = pointer, .space = space};
+    struct allocation value = {.bytes = call->bytes, .ordinal = ordinal, .counted = counted};
+    if (allocations.update(&key, &value))
+        count(LOSS_ALLOCATIONS_FULL);
+}
+
+static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 effect, s32 result, struct call *call)
+{
+    u32 counted = COOKIE(call->cookie, RESIDENT);
+    if (effect == EFFECT_FREE) {
+        // extra is 0 where the allocation was not seen, else 1 + whether it counts as resident
+        s32 ordinal = call->extra ? call->ordinal : current_ordinal(thread, pid);
+        if (!call->extra)
+            return ordinal;
+        counted = call->extra - 1;
+        if (result) {
+            remember_allocation(pid, call, call->pointer, ordinal, counted);
+            return ordinal;
+        }
+        if (counted)
+            add_resident(pid, ordinal, -(s64)call->bytes);
+        // What a free gives back is device memory that was resident; managed memory never counted as that.
+        if (!counted && COOKIE(call->cookie, SPACE) != SPACE_HOST)
+            call->bytes = 0;
+        return ordinal;
+    }
+    s32 ordinal = call->ordinal;
+    if (effect != EFFECT_ALLOCATE_PHYSICAL)
+        ordinal = current_ordinal(thread, pid);
+    else
+        counted = call->extra;
+    if (result)
+        return ordinal;
+    u64 pointer = 0;
+    bpf_probe_read_user(&pointer, sizeof(pointer), (void *)call->pointer);
+    if (effect == EFFECT_ALLOCATE_PITCHED) {
+        u64 pitch = 0;
+        bpf_probe_read_user(&pitch, sizeof(pitch), (void *)call->extra);
+        call->bytes = pitch * call->height;
+    }
+    remember_allocation(pid, call, pointer, ordinal, counted);
+    if (counted)
+        add_resident(pid, ordinal, call->bytes);
+    return ordinal;
+}

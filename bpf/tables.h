@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
+//
+// The record that a call leaves, and the tables of what is remembered of threads and processes.
+
+#define UNKNOWN_ORDINAL (-1)
+
+struct event {
+    u64 time_ns;
+    u64 duration_ns;
+    u64 cgroup_id;
+    u64 bytes;
+    u64 launched_threads;
+    u64 function;
+    u64 stream;
+    u64 start_ns;
+    u32 pid;
+    u32 tid;
+    s32 result;
+    u16 operation;
+    s16 ordinal;
+};
+
+struct call {
+    u64 cookie;
+    u64 entry_ns;
+    u64 stack;             // stack pointer at entry: tells calls in progress from calls that are over
+    u64 bytes;
+    u64 launched_threads;
+    u64 function;
+    u64 stream;
+    u64 pointer;           // where the result goes, what is freed, or the context
+    u64 extra;             // pitched allocation: where the pitch goes; free: the ordinal of the allocation
+    u64 repeats;           // how often the entry was seen again: as many returns will be, or were missed
+    u32 height;
+    s32 ordinal;
+};
+
+struct current_context {
+    u64 context;
+    s64 ordinal;
+};
+
+struct thread {
+    u64 start_ns;
+    u64 last_return_cookie;
+    u64 last_return_stack;
+    u64 repeats_to_return; // of the call that returned last
+    u32 depth;
+    u32 context_depth;
+    struct call calls[MAX_NESTED_CALLS];
+    struct current_context contexts[MAX_CONTEXT_STACK];
+};
+
+struct process {
+    u64 token;             // boot clock at its first call and pid: names this life of this pid
+    u64 start_ns;
+    u64 late;              // it had the library before the probes: contexts may exist that nobody saw
+    s64 contexts;          // how many contexts are known, and the sums that say whether they are all on
+    s64 ordinal_sum;       // one device: contexts * square_sum == ordinal_sum * ordinal_sum
+    s64 square_sum;
+};
+
+struct context_key {
+    u64 token;
+    u64 context;
+};
+
+struct resident_key {
+    u64 token;
+    s64 ordinal;
+};
+
+struct allocation_key {
+    u64 token;
+    u64 pointer;
+    u64 space;
+};
+
+struct allocation {
+    u64 bytes;
+    s32 ordinal;
+    u32 counted;           // whether it is part of resident
+};
+
+BPF_RINGBUF_OUTPUT(events, RING_PAGES);
+BPF_PERCPU_ARRAY(losses, u64, LOSS_COUNT);
+BPF_ARRAY(settled_ns, u64, 1);
+BPF_ARRAY(blank_thread, struct thread, 1);
+BPF_F_TABLE("hash", u64, struct thread, threads, MAX_THREADS, BPF_F_NO_PREALLOC);
+BPF_F_TABLE("hash", u32, struct process, processes, MAX_PROCESSES, BPF_F_NO_PREALLOC);
+BPF_F_TABLE("hash", u32, u64, late, MAX_PROCESSES, BPF_F_NO_PREALLOC);
+BPF_F_TABLE("hash", struct context_key, s64, contexts, MAX_CONTEXTS, BPF_F_NO_PREALLOC);
+BPF_F_TABLE("hash", struct resident_key, s64, resident, MAX_CONTEXTS, BPF_F_NO_PREALLOC);
+BPF_F_TABLE("hash", struct allocation_key, struct allocation, allocations, MAX_ALLOCATIONS, BPF_F_NO_PREALLOC);
