@@ -55,6 +55,7 @@ class NodeQueue:
         self._disk_from = journal.begin  # entries from here ...
         self._disk_to = journal.end  # ... to here are on disk alone
         self._disk: Iterator[tuple[Position, Entry]] | None = None
+        self._disk_stop = self._disk_to
         self._tail: deque[tuple[Position | None, Entry]] = deque()
         self._tail_bytes = 0
         self._flying: deque[Ticket] = deque()
@@ -163,19 +164,31 @@ class NodeQueue:
         if self._again:
             return self._again.popleft()
         while self._disk_from < self._disk_to:
-            if self._disk is None:
-                self._disk = self._journal.read(self._disk_from, self._disk_to)
-            found = next(self._disk, None)
-            if found is None:
-                self._disk, self._disk_from = None, self._disk_to
-                break
-            self._disk_from, entry = found
-            return self._ticket(entry, self._disk_from)
+            found = self._read_next()
+            if found is not None:
+                self._disk_from, entry = found
+                return self._ticket(entry, self._disk_from)
         if not self._tail:
             return None
         behind, entry = self._tail.popleft()
         self._tail_bytes -= entry.size
         return self._ticket(entry, behind)
+
+    def _read_next(self) -> tuple[Position, Entry] | None:
+        """The next entry on disk; None at the end of what was to be read when reading began."""
+        if self._disk is None:
+            self._disk = self._journal.read(self._disk_from, self._disk_to)
+            self._disk_stop = self._disk_to
+        try:
+            found = next(self._disk, None)
+        except OSError:
+            self._disk = None
+            raise
+        if found is None:
+            self._disk = None
+            if self._disk_stop == self._disk_to:
+                self._disk_from = self._disk_to
+        return found
 
     def _ticket(self, entry: Entry, behind: Position | None) -> Ticket:
         self._number += 1

@@ -1,0 +1,179 @@
+"""Whose process it is: the kernel's cgroup decides, /proc only describes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from gpuledger.agent.cgroups import CgroupPaths
+from gpuledger.agent.holders.source import Holders
+from gpuledger.agent.proc_reader import ProcReader
+from gpuledger.agent.processes import ProcessFacts, ProcessTable
+from gpuledger.agent.procfs import process_start_ns
+from gpuledger.contract.records import Pod
+from tests.support.agent import CONTAINER, MS, POD, S, StatedProcesses, devices, raw
+
+
+def table(reader: StatedProcesses) -> ProcessTable:
+    return ProcessTable(reader, devices(), "0123456789abcdef")
+
+
+def test_a_process_in_a_pods_cgroup_is_the_pods() -> None:
+    processes = table(StatedProcesses())
+    index = int(processes.resolve(raw(S), 0)["process"][0])
+    record = processes.describe(index, Holders(pods=(Pod(POD),), container_names={CONTAINER: "main"}), 0)
+    assert (record.consumer_kind, record.consumer) == ("pod", POD)
+    assert (record.container_id, record.container, record.pending) == (CONTAINER, "main", False)
+
+
+def test_a_pod_that_nobody_named_yet_is_pending() -> None:
+    processes = table(StatedProcesses())
+    index = int(processes.resolve(raw(S), 0)["process"][0])
+    assert processes.describe(index, Holders(), 0).pending
+    assert processes.describe(index, None, 0).pending
+
+
+def test_a_process_outside_pods_and_containers_is_a_host_process_of_its_own() -> None:
+    processes = table(StatedProcesses())
+    events = processes.resolve(np.concatenate([raw(S, cgroup_id=8), raw(S, cgroup_id=8, pid=2)]), 0)
+    consumers = [processes.describe(int(i), None, 0) for i in events["process"]]
+    assert [c.consumer_kind for c in consumers] == ["host_process", "host_process"]
+    assert consumers[0].consumer != consumers[1].consumer
+    assert not consumers[0].pending
+
+
+def test_a_container_outside_pods_is_a_container() -> None:
+    reader = StatedProcesses()
+    reader.paths[9] = f"/docker/{CONTAINER}"
+    processes = table(reader)
+    record = processes.describe(int(processes.resolve(raw(S, cgroup_id=9), 0)["process"][0]), None, 0)
+    assert (record.consumer_kind, record.consumer) == ("container", CONTAINER)
+
+
+def test_what_a_process_says_of_itself_never_decides_who_pays() -> None:
+    reader = StatedProcesses()
+    lies = {"NVIDIA_VISIBLE_DEVICES": "all", "HOSTNAME": "another-pod", "CUDA_VISIBLE_DEVICES": "1"}
+    reader.facts[1] = ProcessFacts(30 * MS, 8, POD, lies)
+    processes = table(reader)
+    event = processes.resolve(raw(S), 0)[0]
+    record = processes.describe(int(event["process"]), None, 0)
+    assert record.consumer == POD, "the event's cgroup is the pod's, whatever /proc says"
+    assert int(event["device"]) == 1, "and the environment tells the device alone"
+
+
+def test_ordinals_are_devices_of_the_node_and_unknown_ones_stay_unknown() -> None:
+    reader = StatedProcesses()
+    reader.facts[1] = ProcessFacts(30 * MS, 7, environment={"CUDA_VISIBLE_DEVICES": "1,0"})
+    rows = np.concatenate([raw(S, ordinal=o) for o in (0, 1, 2, -1, 63, 200)])
+    assert table(reader).resolve(rows, 0)["device"].tolist() == [1, 0, -1, -1, -1, -1]
+
+
+def test_a_process_that_sees_one_device_can_mean_no_other() -> None:
+    reader = StatedProcesses()
+    reader.facts[1] = ProcessFacts(30 * MS, 7, environment={"CUDA_VISIBLE_DEVICES": "1"})
+    assert table(reader).resolve(raw(S, ordinal=-1), 0)["device"].tolist() == [1]
+
+
+def test_a_pid_that_is_used_again_is_another_process() -> None:
+    processes = table(StatedProcesses())
+    rows = np.concatenate([raw(S, start_ns=30 * MS), raw(2 * S, start_ns=990 * MS)])
+    first, second = processes.resolve(rows, 0)["process"]
+    assert first != second
+
+
+def test_a_process_that_changes_its_cgroup_changes_its_consumer() -> None:
+    processes = table(StatedProcesses())
+    rows = np.concatenate([raw(S, cgroup_id=8), raw(2 * S, cgroup_id=7)])
+    kinds = [processes.describe(int(i), None, 0).consumer_kind for i in processes.resolve(rows, 0)["process"]]
+    assert kinds == ["host_process", "pod"]
+
+
+def test_the_driver_s_pid_and_the_kernel_s_event_name_one_process() -> None:
+    reader = StatedProcesses()
+    reader.facts[1] = ProcessFacts(30 * MS, 7)
+    processes = table(reader)
+    assert processes.of_pid(1) == int(processes.resolve(raw(S, start_ns=30 * MS + 123), 0)["process"][0])
+    assert processes.of_pid(99) is None
+
+
+def test_times_of_a_process_are_agent_time() -> None:
+    reader = StatedProcesses()
+    processes = table(reader)
+    index = int(processes.resolve(raw(S), 1000 * S)["process"][0])
+    reader.gone = [1]
+    assert list(processes.note_ends(5 * S)) == [index]
+    record = processes.describe(index, None, 1000 * S)
+    assert (record.started_ns, record.ended_ns) == (1000 * S + 30 * MS, 1005 * S)
+
+
+def test_an_ended_process_is_forgotten_once_no_window_can_speak_of_it() -> None:
+    reader = StatedProcesses()
+    processes = table(reader)
+    processes.resolve(raw(S), 0)
+    reader.gone = [1]
+    processes.note_ends(2 * S)
+    assert processes.living(S)
+    assert processes.living(3 * S) == []
+    processes.resolve(raw(400 * S, pid=2), 0)
+    reader.gone = [2]
+    processes.note_ends(500 * S)
+    assert processes.ended_between(0, 400 * S) == {}
+
+
+def test_a_silent_context_is_witnessed_where_probes_are_on_all_its_libraries() -> None:
+    reader = StatedProcesses()
+    reader.facts = {1: ProcessFacts(30 * MS, 7), 2: ProcessFacts(30 * MS, 7)}
+    reader.files = {1: frozenset({(1, 10)}), 2: frozenset({(1, 10), (1, 11)})}
+    processes = table(reader)
+    seen, partly, static = (processes.of_pid(pid) for pid in (1, 2, 99))
+    assert static is None
+    processes.witness({(1, 10)})
+    assert [processes[i].witnessed for i in (seen, partly) if i is not None] == [True, False]
+
+
+@pytest.fixture
+def reader() -> ProcReader:
+    return ProcReader(CgroupPaths())
+
+
+def test_the_real_reader_knows_this_process(reader: ProcReader) -> None:
+    facts = reader.look(os.getpid())
+    assert facts is not None
+    assert facts.start_ns == process_start_ns(os.getpid())
+    assert facts.name
+    assert facts.cgroup_id
+    assert reader.cgroup_path(facts.cgroup_id) is not None
+    reader.close()
+
+
+def test_the_real_reader_takes_nothing_but_device_lists_from_an_environment(reader: ProcReader) -> None:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "1", "SECRET": "x"}
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=environment) as child:
+        deadline = time.monotonic() + 5
+        while (facts := reader.look(child.pid)) is None or not facts.environment:
+            assert time.monotonic() < deadline
+        assert facts.environment == {"CUDA_VISIBLE_DEVICES": "1"}
+        child.communicate(b"\n")
+    reader.close()
+
+
+def test_the_real_reader_tells_the_end_of_a_watched_process(reader: ProcReader) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        reader.watch(child.pid)
+        reader.watch(child.pid)
+        assert reader.ended() == []
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        deadline = time.monotonic() + 5
+        ended: list[int] = []
+        while not ended and time.monotonic() < deadline:
+            ended = reader.ended()
+        assert ended == [child.pid]
+    assert reader.look(child.pid) is None
+    reader.watch(child.pid)
+    assert reader.ended() == [child.pid], "one that was gone before it was watched"
+    reader.close()

@@ -1,0 +1,207 @@
+"""The agent's loop over a simulated node, with a clock that is moved by hand and no Kafka."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuledger.agent.epoch import AgentTime
+from gpuledger.agent.lifetime import launched_ns
+from gpuledger.agent.service import Agent
+from gpuledger.agent.settings import AgentSettings, read_layout
+from gpuledger.agent.simulated import SimulatedHolders, SimulatedNode, SimulatedProcesses, SimulatedSource
+from gpuledger.agent.spool import Journal, NodeQueue
+from gpuledger.contract.clock import ManualClock
+from gpuledger.contract.errors import ConfigError
+from gpuledger.contract.headers import RecordHeaders
+from gpuledger.contract.records import EventBatch, Holdings, NodeLayout, NodeLifetime, SampleBatch, decode
+from gpuledger.contract.windows import WindowGrid
+from tests.support.agent import NODE, S
+
+TENTH = S // 10
+
+
+class Bench:
+    """An agent whose ticks are called, and the queue that it fills."""
+
+    def __init__(self, directory: Path, unix_ns: int = 1_000_000 * S, spool_bytes: int = 64 << 20) -> None:
+        self.clock = ManualClock(unix_ns, boot_ns=500 * S)
+        self.queue = NodeQueue(Journal(directory / "spool", spool_bytes))
+        node = SimulatedNode()
+        layout = NodeLayout(instance_id="i-1", instance_type="p5.48xlarge", devices=node.devices)
+        self.settings = AgentSettings(NODE, directory, WindowGrid(10 * S), layout)
+        self.agent = Agent(
+            self.settings,
+            self.clock,
+            AgentTime.begin(self.clock, "boot"),
+            self.queue,
+            SimulatedSource(node, self.clock),
+            SimulatedProcesses(node),
+            None,
+            SimulatedHolders(node),
+        )
+
+    def run(self, seconds: int, tick_ns: int = TENTH) -> None:
+        for _ in range(seconds * S // tick_ns):
+            self.agent.tick()
+            self.clock.advance(tick_ns)
+
+    def records(self) -> list[tuple[RecordHeaders, EventBatch | SampleBatch | Holdings]]:
+        classes = {"EventBatch": EventBatch, "SampleBatch": SampleBatch, "Holdings": Holdings}
+        found = []
+        while (ticket := self.queue.take(0)) is not None:
+            entry = ticket.entry
+            if entry.record in classes:
+                headers = RecordHeaders.from_kafka(entry.key, entry.headers)
+                found.append((headers, decode(classes[entry.record], entry.body)))
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_every_call_of_the_node_is_in_the_records(bench: Bench) -> None:
+    bench.run(31)
+    records = bench.records()
+    events = [body for _, body in records if isinstance(body, EventBatch)]
+    whole = SimulatedNode().events(500 * S, 530 * S)
+    assert sum(len(batch.time_ns) for batch in events) == len(whole) + 10
+    assert [headers.window_start_ns for headers, _ in records if headers.last] == [
+        1_000_000 * S,
+        1_000_010 * S,
+        1_000_020 * S,
+    ]
+
+
+def test_kafka_headers_say_what_the_record_says(bench: Bench) -> None:
+    bench.run(11)
+    for headers, body in bench.records():
+        header = body.header
+        assert headers.id == (NODE.cluster, NODE.node, "boot", header.epoch_ns, header.sequence)
+        assert (headers.part, headers.last, headers.goodbye) == (header.part, header.last, header.goodbye)
+        assert headers.keyframe == (isinstance(body, Holdings) and body.keyframe)
+
+
+def test_the_keyframe_knows_holders_processes_memory_and_outstanding_work(bench: Bench) -> None:
+    bench.run(11)
+    keyframe = [body for headers, body in bench.records() if headers.keyframe][-1]
+    assert isinstance(keyframe, Holdings)
+    assert keyframe.holders_known
+    assert sorted(p.name for p in keyframe.processes) == ["bursty", "heavy", "miner", "trainer", "warm"]
+    names = {i: p.name for i, p in enumerate(keyframe.processes)}
+    resident = {
+        names[int(p)]: int(b) >> 30
+        for p, b in zip(keyframe.resident_process, keyframe.resident_bytes, strict=True)
+    }
+    assert resident == {"trainer": 60, "heavy": 20, "bursty": 10, "warm": 30, "miner": 4}
+    assert [d.sharing for d in keyframe.layout.devices] == ["exclusive", "time_slicing", "exclusive"]
+    assert keyframe.layout.instance_type == "p5.48xlarge"
+    assert keyframe.unwitnessed.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("step_s", [4, -3600])
+def test_a_stepped_wall_clock_begins_a_new_epoch_and_loses_nothing(bench: Bench, step_s: int) -> None:
+    bench.run(15)
+    bench.clock.step(step_s * S)
+    bench.run(16)
+    records = bench.records()
+    epochs = {headers.id.epoch_ns for headers, _ in records}
+    assert sorted(epochs) == [500 * S, 515 * S]
+    first = [h for h, _ in records if h.id.epoch_ns == 500 * S]
+    second = [h for h, _ in records if h.id.epoch_ns == 515 * S]
+    assert not first[-1].last, "the window that the clock left is never said to be whole"
+    assert [h.id.sequence for h in second] == list(range(len(second)))
+    assert second[0].part == 1
+    assert second[0].window_start_ns == (1_000_015 + step_s) // 10 * 10 * S
+    events = [body for _, body in records if isinstance(body, EventBatch)]
+    times = sum(len(batch.time_ns) for batch in events)
+    last = max(h.window_start_ns for h in second if h.last) + 10 * S
+    until = last - (1_000_000 + step_s) * S + 500 * S
+    assert times == len(SimulatedNode().events(500 * S, until)) + 10
+    outstanding = next(b for h, b in records if h.keyframe and h.id.epoch_ns == 515 * S)
+    assert isinstance(outstanding, Holdings)
+    assert all(
+        outstanding.time_ns - S < since <= outstanding.time_ns for since in outstanding.outstanding_since_ns
+    )
+
+
+def test_a_small_error_of_the_clock_changes_nothing(bench: Bench) -> None:
+    bench.run(5)
+    bench.clock.step(-S)
+    bench.run(10)
+    assert len({headers.id.epoch_ns for headers, _ in bench.records()}) == 1
+
+
+def test_a_spool_that_fills_makes_windows_coarse_and_never_loses_their_frame(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, spool_bytes=400_000)
+    bench.run(200, tick_ns=S)
+    records = bench.records()
+    assert {body.header.coarsening for _, body in records} == {0, 1, 2}
+    for start in {h.window_start_ns for h, _ in records}:
+        window = [h for h, _ in records if h.window_start_ns == start]
+        if any(h.last for h in window):
+            assert [h.part for h in window] == list(range(len(window)))
+    told = sum(int(b.count.sum()) for _, b in records if isinstance(b, EventBatch))
+    lost = max(body.header.lost_user for _, body in records)
+    closed = max(h.window_start_ns for h, _ in records if h.last) + 10 * S - 1_000_000 * S
+    assert told + lost == len(SimulatedNode().events(500 * S, 500 * S + closed)) + 10
+    assert bench.queue.refused == 0
+
+
+@pytest.fixture
+def nodes(bench: Bench) -> Callable[[], list[NodeLifetime]]:
+    def taken() -> list[NodeLifetime]:
+        found = []
+        while (ticket := bench.queue.take(0)) is not None:
+            if ticket.entry.record == "NodeLifetime":
+                assert ticket.entry.key == b"cluster/node/i-1"
+                assert ticket.entry.node_key == NODE.key
+                found.append(decode(NodeLifetime, ticket.entry.body))
+        return found
+
+    return taken
+
+
+def test_a_stop_that_ends_the_node_says_so(bench: Bench, nodes: Callable[[], list[NodeLifetime]]) -> None:
+    bench.agent.stop()
+    bench.agent.run(ends_node=True)
+    begun, ended = nodes()
+    assert (begun.launched_ns, begun.ended_ns) == (1_000_000 * S, None)
+    assert (ended.launched_ns, ended.ended_ns) == (1_000_000 * S, 1_000_000 * S)
+    assert [d.sharing for d in begun.layout.devices] == ["exclusive", "time_slicing", "exclusive"]
+
+
+def test_a_stop_that_does_not_end_the_node_leaves_its_life_open(
+    bench: Bench, nodes: Callable[[], list[NodeLifetime]]
+) -> None:
+    bench.agent.stop()
+    bench.agent.run()
+    assert [life.ended_ns for life in nodes()] == [None]
+
+
+def test_a_restart_does_not_move_the_launch(tmp_path: Path) -> None:
+    assert launched_ns(tmp_path, None, 123) == 123
+    assert launched_ns(tmp_path, None, 999) == 123
+    assert launched_ns(tmp_path, 55, 999) == 55
+    (tmp_path / "launched_ns").write_text("yesterday")
+    with pytest.raises(ConfigError, match="launched_ns"):
+        launched_ns(tmp_path, None, 1)
+
+
+def test_the_layout_comes_from_a_file_and_options_win(tmp_path: Path) -> None:
+    path = tmp_path / "layout.yaml"
+    path.write_text("instance_type: a\nregion: r\ngpu_count: 8\nlabels: {pool: x}\n")
+    layout = read_layout(path, {"instance_type": "b", "zone": None})
+    assert (layout.instance_type, layout.region, layout.zone) == ("b", "r", "")
+    assert (layout.gpu_count, layout.labels) == (8, {"pool": "x"})
+    path.write_text("instance: a\n")
+    with pytest.raises(ConfigError, match="instance"):
+        read_layout(path, {})
+
+
+def test_a_spool_that_holds_no_segment_is_refused(bench: Bench) -> None:
+    with pytest.raises(ConfigError, match="spool"):
+        replace(bench.settings, spool_bytes=1000)
