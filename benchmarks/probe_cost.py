@@ -12,7 +12,6 @@ import importlib
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,21 +36,22 @@ double ns_per_call(int launch, int calls);
 double ns_per_call(int launch, int calls)
 {
     struct timespec a, b;
-    clock_gettime(CLOCK_MONOTONIC, &a);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
     for (int i = 0; i < calls; i++) {
         if (launch)
             cuLaunchKernel((void *)1, 2, 3, 5, 7, 11, 13, 0, (void *)2, 0, 0);
         else
             cuStreamSynchronize((void *)2);
     }
-    clock_gettime(CLOCK_MONOTONIC, &b);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
     return ((b.tv_sec - a.tv_sec) * 1e9 + (b.tv_nsec - a.tv_nsec)) / calls;
 }
 """
 
 
 def build(directory: Path) -> Path:
-    """A library with the functions, and a loop that calls them."""
+    """A library with the functions, and a loop that calls them and takes the thread's own time."""
+    directory.mkdir()
     source, library = directory / "cost.c", directory / "libcuda.so.1"
     source.write_text(CODE)
     subprocess.run(["cc", "-O2", "-fPIC", "-shared", "-o", library, source], check=True)
@@ -90,47 +90,51 @@ def agent_probes(library: Path) -> Iterator[BccSource]:
         source.close()
 
 
+def loop_of(library: Path) -> Callable[[int, int], float]:
+    """(whether to launch, calls) -> ns a call, through the functions of this library file."""
+    call = ctypes.CDLL(str(library)).ns_per_call
+    call.restype = ctypes.c_double
+    return call
+
+
 def measure(
-    call: Callable[[int, int], float], launch: bool, drain: Callable[[], object] | None = None
-) -> Runs:
-    """ns a call, of each run; the ring is emptied between the runs, outside the time taken."""
-    values = []
+    loops: dict[str, Callable[[int, int], float]], launch: bool, source: BccSource
+) -> dict[str, Runs]:
+    """ns a call of each loop, taken in turns, so that a busy machine is as busy for one as for the other."""
+    values: dict[str, list[float]] = {name: [] for name in loops}
     for _ in range(RUNS + 1):
-        values.append(call(int(launch), CALLS))
-        if drain is not None:
-            drain()
-        time.sleep(0.01)
-    return Runs(tuple(values[1:]))
+        for name, loop in loops.items():
+            values[name].append(loop(int(launch), CALLS))
+            source.drain()
+    return {name: Runs(tuple(taken[1:])) for name, taken in values.items()}
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        library = build(Path(directory))
-        call = ctypes.CDLL(str(library)).ns_per_call
-        call.restype = ctypes.c_double
-        bare = measure(call, launch=True)
-        with empty_probes(library):
-            empty = {launch: measure(call, launch) for launch in (False, True)}
-        with agent_probes(library) as source:
-            probed = {launch: measure(call, launch, source.drain) for launch in (False, True)}
+        libraries = {name: build(Path(directory, name)) for name in ("bare", "empty", "agent")}
+        loops = {name: loop_of(library) for name, library in libraries.items()}
+        with empty_probes(libraries["empty"]), agent_probes(libraries["agent"]) as source:
+            launch = measure(loops, True, source)
+            wait = measure(loops, False, source)
             if source.losses().events:
                 raise SystemExit(f"probe_cost: lost events: {source.losses()}")
-    launch, wait = probed[True], probed[False]
+    added = Runs(tuple(a - e for a, e in zip(launch["agent"].values, launch["empty"].values, strict=True)))
     write_figure(
         "probe_cost",
-        launch.median - empty[True].median,
+        added.median,
         "ns/call",
-        empty[True].median,
-        launch.median / empty[True].median,
-        launch.n,
-        median=launch.median,
-        spread=[value - empty[True].median for value in launch.spread],
+        launch["empty"].median,
+        launch["agent"].median / launch["empty"].median,
+        added.n,
+        median=added.median,
+        spread=added.spread,
         baseline_name="an empty probe at entry and return of the same function; ratio is whole to whole",
-        baseline_spread=empty[True].spread,
+        baseline_spread=launch["empty"].spread,
         function="cuLaunchKernel",
-        bare_ns=bare.median,
-        synchronize_added_ns=wait.median - empty[False].median,
-        synchronize_empty_ns=empty[False].median,
+        bare_ns=launch["bare"].median,
+        whole_ns=launch["agent"].median,
+        synchronize_added_ns=wait["agent"].median - wait["empty"].median,
+        synchronize_empty_ns=wait["empty"].median,
         calls=CALLS,
     )
 

@@ -43,8 +43,11 @@ class EventSource(Protocol):
         second."""
 
     def drain(self) -> RawEvents:
-        """All calls that returned since the last drain, in the order of the ring: each thread's in time order,
-        those of different threads out of it by microseconds, rarely by the time a thread was preempted."""
+        """All calls that returned since the last drain, in the order of the ring.
+
+        Each thread's are in time order; between threads it may differ by microseconds, rarely by the time for
+        which a thread was preempted.
+        """
 
     def losses(self) -> Losses:
         """Cumulative counts of what was left out since the start."""
