@@ -15,7 +15,10 @@ class Prices:
     or the one that its generation pins."""
 
     def __init__(self, versions: Iterable[PriceBookVersion] = ()) -> None:
-        self._books = {version.version: PriceBook(version) for version in versions}
+        self._books: dict[int, PriceBook] = {}
+        for version in versions:  # of two with one number the first holds
+            if version.version not in self._books:
+                self._books[version.version] = PriceBook(version)
         self._none = PriceBook.empty()
 
     def at(self, window_start_ns: int, version: int | None = None) -> PriceBook:
@@ -43,7 +46,10 @@ class Teams:
     """Every version of the team map; as Prices."""
 
     def __init__(self, versions: Iterable[TeamMapVersion] = ()) -> None:
-        self._maps = {version.version: TeamMap(version) for version in versions}
+        self._maps: dict[int, TeamMap] = {}
+        for version in versions:  # of two with one number the first holds
+            if version.version not in self._maps:
+                self._maps[version.version] = TeamMap(version)
         self._none = TeamMap.empty()
 
     def at(self, window_start_ns: int, version: int | None = None) -> TeamMap:

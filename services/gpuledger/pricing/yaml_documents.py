@@ -1,0 +1,175 @@
+"""Price lists and team maps from YAML, checked whole: either a version or every mistake with its line."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TypeAlias, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from gpuledger.contract.errors import ConfigError
+from gpuledger.contract.money import NANO_PER_UNIT
+from gpuledger.contract.records import CurrencyRate, PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
+from gpuledger.pricing.check import check_book
+from gpuledger.pricing.currencies import half_even
+from gpuledger.pricing.yaml_lines import Path, Plain, read_yaml
+from gpuledger.pricing.yaml_models import Price, PricesDocument, TeamRuleModel, TeamsDocument
+
+Version: TypeAlias = PriceBookVersion | TeamMapVersion
+M = TypeVar("M", bound=BaseModel)
+KINDS = ("prices", "teams")
+
+
+class InvalidDocument(ConfigError):
+    """A document with mistakes; ``problems`` has each as ``file:line: what``."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def read_documents(text: str, name: str) -> list[Version]:
+    """The documents of a file as versions numbered 1 and active from the beginning; publishing numbers them.
+
+    Raises InvalidDocument with every mistake of the file, ConfigError where it is not YAML at all.
+    """
+    plains = read_yaml(text, name)
+    if not plains:
+        raise ConfigError("the file is empty", name)
+    versions: list[Version] = []
+    problems: list[str] = []
+    for plain in plains:
+        try:
+            versions.append(_read(plain, text))
+        except InvalidDocument as error:
+            problems += error.problems
+    if problems:
+        raise InvalidDocument(problems)
+    return versions
+
+
+def read_prices(text: str, name: str) -> PriceBookVersion:
+    """The one price list of a file. Raises as ``read_documents``."""
+    return _only(read_documents(text, name), PriceBookVersion, name)
+
+
+def read_teams(text: str, name: str) -> TeamMapVersion:
+    """The one team map of a file. Raises as ``read_documents``."""
+    return _only(read_documents(text, name), TeamMapVersion, name)
+
+
+V = TypeVar("V", PriceBookVersion, TeamMapVersion)
+
+
+def _only(versions: list[Version], kind: type[V], name: str) -> V:
+    found = [version for version in versions if isinstance(version, kind)]
+    if len(found) != 1:
+        what = "prices" if kind is PriceBookVersion else "teams"
+        raise ConfigError(f"there must be one document of kind {what}, there are {len(found)}", name)
+    return found[0]
+
+
+def _read(plain: Plain, text: str) -> Version:
+    kind = plain.value.get("kind") if isinstance(plain.value, dict) else None
+    if kind == "prices":
+        return _prices(plain, text)
+    if kind == "teams":
+        return _teams(plain, text)
+    raise InvalidDocument([f"{plain.where(('kind',))}: kind must be one of {', '.join(KINDS)}"])
+
+
+def _prices(plain: Plain, text: str) -> PriceBookVersion:
+    document = _parse(PricesDocument, plain)
+    version = PriceBookVersion(
+        version=1,
+        active_from_ns=0,
+        document=text,
+        document_sha256=_digest(text),
+        currency=document.currency,
+        entries=[_entry(price, document.currency) for price in document.prices],
+        rates=[
+            CurrencyRate(rate.from_currency, rate.to_currency, rate.effective_from, rate.rate, rate.source)
+            for rate in document.rates
+        ],
+    )
+    problems = check_book(version)
+    if problems:
+        raise InvalidDocument(
+            f"{plain.where(('prices', problem.place))}: {problem.message}" for problem in problems
+        )
+    return version
+
+
+def _entry(price: Price, currency: str) -> PriceEntry:
+    """The unit price has the discount inside, half even to the nano an hour."""
+    unit = half_even(Fraction(price.price_per_hour * (NANO_PER_UNIT - price.discount), NANO_PER_UNIT))
+    return PriceEntry(
+        id=price.id,
+        per=price.per,
+        unit_price_nano_per_hour=unit,
+        currency=price.currency or currency,
+        effective_from_ns=price.effective_from,
+        effective_to_ns=price.effective_to,
+        **price.match.model_dump(),
+        priority=price.priority,
+        gpus_per_node=price.gpus_per_node,
+        gpu_share_ppb=price.gpu_share,
+        discount_ppb=price.discount,
+        commitment=price.commitment,
+        list_price_nano_per_hour=price.price_per_hour,
+        kind=price.kind,
+        details=dict(price.details),
+        source=price.source,
+    )
+
+
+def _teams(plain: Plain, text: str) -> TeamMapVersion:
+    document = _parse(TeamsDocument, plain)
+    seen: set[str] = set()
+    problems = []
+    for index, rule in enumerate(document.rules):
+        if rule.id in seen:
+            problems.append(f"{plain.where(('rules', index))}: the id {rule.id} is there twice")
+        seen.add(rule.id)
+    if problems:
+        raise InvalidDocument(problems)
+    return TeamMapVersion(
+        version=1,
+        active_from_ns=0,
+        document=text,
+        document_sha256=_digest(text),
+        default_team=document.default_team,
+        rules=[_rule(rule) for rule in document.rules],
+    )
+
+
+def _rule(rule: TeamRuleModel) -> TeamRule:
+    return TeamRule(
+        id=rule.id,
+        team=rule.team,
+        cost_centre=rule.cost_centre,
+        label_key=rule.from_label,
+        **rule.match.model_dump(),
+        priority=rule.priority,
+        effective_from_ns=rule.effective_from,
+        effective_to_ns=rule.effective_to,
+    )
+
+
+def _parse(model: type[M], plain: Plain) -> M:
+    try:
+        return model.model_validate(plain.value)
+    except ValidationError as error:
+        problems = []
+        for problem in error.errors(include_url=False, include_context=False):
+            path: Path = problem["loc"]
+            dotted = ".".join(str(part) for part in path)
+            message = problem["msg"].removeprefix("Value error, ")
+            problems.append(f"{plain.where(path)}: {dotted}: {message}")
+        raise InvalidDocument(problems) from None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,119 @@
+"""`gpuledger config apply` against a real broker and a real registry."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
+
+from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, apply_topics, framed
+from gpuledger.configuration import Documents
+from gpuledger.configuration.cli import app
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.errors import Refused
+from gpuledger.contract.records import ChargeSet, PriceBookVersion
+from gpuledger.contract.topics import CHARGES, PRICES, TEAMS
+from gpuledger.contract.windows import NS_PER_S
+from gpuledger.localstack import Kafka, Registry
+from gpuledger.pricing.yaml_documents import InvalidDocument, read_prices
+from tests.support.kafka import STACK_DIRECTORY
+
+NOW = 1_700_000_000 * NS_PER_S
+TEXT = "kind: prices\nprices:\n  - {id: a, per: gpu, price_per_hour: %s}\n"
+
+
+class FixedClock(SystemClock):
+    """The wall clock stands still, waiting is real."""
+
+    def unix_ns(self) -> int:
+        return NOW
+
+
+@pytest.fixture(scope="module")
+def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """A broker whose gpu.* topics are these tests' own."""
+    with Kafka(tmp_path_factory.mktemp("config-kafka"), STACK_DIRECTORY) as server:
+        yield server
+
+
+@pytest.fixture
+def ledger(own_kafka: Kafka, registry: Registry) -> BusSettings:
+    """An empty ledger: it matters whether anything was ever published or charged."""
+    admin = AdminClient({"bootstrap.servers": own_kafka.bootstrap})
+    old = [name for name in (PRICES, TEAMS, CHARGES) if name in admin.list_topics(timeout=10).topics]
+    for deleted in admin.delete_topics(old).values() if old else ():
+        deleted.result()
+    while any(name in admin.list_topics(timeout=10).topics for name in old):
+        time.sleep(0.05)
+    settings = BusSettings(kafka_bootstrap=own_kafka.bootstrap, registry_url=registry.url)
+    apply_topics(settings, partitions=2, replication=1)
+    return settings
+
+
+def test_documents_are_published_as_whole_numbered_versions(ledger: BusSettings) -> None:
+    documents = Documents(ledger, FixedClock())
+    first = documents.apply(read_prices(TEXT % "1", "p.yaml"), author="a", comment="first")
+    again = documents.apply(read_prices(TEXT % "1", "p.yaml"))
+    assert (first.version.version, first.version.active_from_ns, first.unchanged) == (1, 0, False)
+    assert again.unchanged
+    second = documents.apply(read_prices(TEXT % "2", "p.yaml"), NOW + 3600 * NS_PER_S)
+    assert second.version.version == 2
+    tried = documents.apply(read_prices(TEXT % "3", "p.yaml"), dry_run=True)
+    assert tried.version.version == 3
+    held = documents.versions(PriceBookVersion)
+    assert [(version.version, version.author) for version in held] == [(1, "a"), (2, "")]
+    with pytest.raises(Refused, match="60 s ahead"):
+        documents.apply(read_prices(TEXT % "4", "p.yaml"), NOW)
+
+
+def test_once_something_was_charged_no_version_holds_from_the_beginning(ledger: BusSettings) -> None:
+    with SchemaRegistry(ledger) as registry, Producer(ledger, "test") as producer:
+        value = framed(registry, ChargeSet("c", "n", 0, NS_PER_S, 0, 1, 1, 1))
+        producer.produce_all([Outgoing(CHARGES, b"c/n", value)])
+    documents = Documents(ledger, FixedClock())
+    with pytest.raises(Refused, match="60 s ahead"):
+        documents.apply(read_prices(TEXT % "1", "p.yaml"), 0)
+    applied = documents.apply(read_prices(TEXT % "1", "p.yaml"))
+    assert applied.version.active_from_ns >= NOW + 60 * NS_PER_S
+
+
+def test_who_publishes_second_at_the_same_moment_is_told(ledger: BusSettings) -> None:
+    """Somebody else's version 1 arrives between the reading and the sending."""
+    documents = Documents(ledger, FixedClock())
+    reading = documents._read
+
+    def and_another(reader, registry, kind):
+        found = reading(reader, registry, kind)
+        documents._read = reading
+        with Producer(ledger, "other") as producer:
+            other = read_prices(TEXT % "9", "p.yaml")
+            other.author = "other"
+            producer.produce_all([Outgoing(PRICES, b"prices", framed(registry, other), partition=0)])
+        return found
+
+    documents._read = and_another
+    with pytest.raises(Refused, match="published by other at the same moment"):
+        documents.apply(read_prices(TEXT % "1", "p.yaml"))
+    assert documents.versions(PriceBookVersion)[0].author == "other"
+
+
+def test_the_command_refuses_whole_what_has_a_mistake(
+    ledger: BusSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPULEDGER_KAFKA_BOOTSTRAP", ledger.kafka_bootstrap)
+    monkeypatch.setenv("GPULEDGER_REGISTRY_URL", ledger.registry_url)
+    good, bad = tmp_path / "prices.yaml", tmp_path / "teams.yaml"
+    good.write_text(TEXT % "1")
+    bad.write_text("kind: teams\nrules:\n  - {id: a}\n")
+    refused = CliRunner().invoke(app, ["apply", str(good), str(bad)])
+    assert isinstance(refused.exception, InvalidDocument)
+    assert not Documents(ledger, FixedClock()).versions(PriceBookVersion)
+    done = CliRunner().invoke(app, ["apply", str(good), "--json", "--author", "a"])
+    assert json.loads(done.stdout)["applied"] == [
+        {"kind": "prices", "version": 1, "active_from_ns": 0, "unchanged": False}
+    ]
