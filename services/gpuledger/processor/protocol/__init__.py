@@ -19,6 +19,7 @@ from gpuledger.processor.protocol.values import (
     Statement,
     WindowRow,
     WindowTask,
+    offsets,
 )
 from gpuledger.processor.protocol.work import Acknowledge, Effect, Gather, Progress, Publish, work
 
@@ -46,6 +47,7 @@ __all__ = [
     "WindowTask",
     "distinct",
     "label_of",
+    "offsets",
     "refused",
     "statement_of",
     "usable",

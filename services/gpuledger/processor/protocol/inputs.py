@@ -65,7 +65,7 @@ def statement_of(inputs: Sequence[LogRecord]) -> Statement | None:
         return None
     return Statement(
         layout=keyframes[0].layout if keyframes else None,
-        has_keyframe=bool(keyframes),
+        keyframe_offset=keyframes[0].offset if keyframes else -1,
         goodbye=bool(goodbyes),
         goodbye_append_ns=goodbyes[0] if goodbyes else None,
     )

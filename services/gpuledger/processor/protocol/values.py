@@ -59,9 +59,14 @@ class Statement(NamedTuple):
     """What the readable records of one window say about the windows behind it."""
 
     layout: Layout | None  # of the readable keyframe with the lowest offset
-    has_keyframe: bool
+    keyframe_offset: int = -1  # -1: the window has none
     goodbye: bool = False
     goodbye_append_ns: int | None = None
+
+    @property
+    def has_keyframe(self) -> bool:
+        """Whether it states what the node consists of."""
+        return self.keyframe_offset >= 0
 
 
 @dataclass(frozen=True, slots=True)

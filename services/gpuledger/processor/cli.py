@@ -1,0 +1,62 @@
+"""``gpuledger processor``: gpu.telemetry to gpu.charges."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import faust
+import structlog
+import typer
+from prometheus_client import start_http_server
+from pydantic import ValidationError
+
+from gpuledger.bus import BusSettings, PartitionReader
+from gpuledger.contract.errors import ConfigError, Unavailable
+from gpuledger.contract.topics import TELEMETRY
+from gpuledger.processor.app import make_app
+from gpuledger.processor.settings import ProcessorSettings
+
+PAUSE_S = 2.0
+_log = structlog.get_logger(__name__)
+
+
+def processor() -> None:
+    """Close windows and charge them until SIGTERM; every worker of an application shares the partitions.
+
+    Settings are environment variables: GPULEDGER_KAFKA_BOOTSTRAP, GPULEDGER_REGISTRY_URL and
+    GPULEDGER_PROCESSOR_* (APPLICATION, WINDOW_S, SILENCE_S, SESSION_TIMEOUT_S, METRICS_PORT, ...). It stops
+    with an error only when Kafka or the registry is away for long; started again, it loses nothing.
+    """
+    bus = BusSettings.load()
+    try:
+        settings = ProcessorSettings()
+    except ValidationError as error:
+        raise ConfigError(str(error), where="environment") from None
+    logging.basicConfig(level=logging.WARNING)
+    await_topic(bus, settings)
+    if settings.metrics_port:
+        start_http_server(settings.metrics_port)
+    worker = faust.Worker(make_app(bus, settings), loglevel="WARNING", redirect_stdouts=False)
+    _log.info("processor starts", application=settings.application, kafka=bus.kafka_bootstrap)
+    worker.execute_from_commandline()
+
+
+def await_topic(bus: BusSettings, settings: ProcessorSettings) -> None:
+    """Return once gpu.telemetry is there; raises ConfigError where it is not, Unavailable after patience."""
+    give_up = time.monotonic() + settings.patience_s
+    while True:
+        try:
+            with PartitionReader(bus, f"{settings.application}-start") as reader:
+                reader.partitions(TELEMETRY)
+                return
+        except Unavailable as error:
+            if time.monotonic() > give_up:
+                raise
+            _log.warning("waiting for Kafka", error=str(error))
+            time.sleep(PAUSE_S)
+
+
+def main() -> None:
+    """Run as a module: ``python -m gpuledger.processor``."""
+    typer.run(processor)

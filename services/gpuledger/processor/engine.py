@@ -1,0 +1,339 @@
+"""The engine: records in, charges out, and what may be acknowledged. All of it in one thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from gpuledger.attribution import charge_windows
+from gpuledger.bus import (
+    BusSettings,
+    DeadLetters,
+    Incoming,
+    Outgoing,
+    PartitionReader,
+    Producer,
+    SchemaRegistry,
+    framed,
+)
+from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
+from gpuledger.contract.errors import BadRecord, Fenced, Unavailable
+from gpuledger.contract.headers import RecordHeaders
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.topics import CHARGES, PROGRESS, TELEMETRY
+from gpuledger.processor import metrics
+from gpuledger.processor.broker_time import BrokerTime
+from gpuledger.processor.charging import Configuration, Core, charge
+from gpuledger.processor.gathering import Gathered, Gatherer
+from gpuledger.processor.ownership import Ownership, take_over
+from gpuledger.processor.progress import hours_to_write, progress_key
+from gpuledger.processor.protocol import (
+    Acknowledge,
+    Batch,
+    Gather,
+    OffsetGap,
+    PartitionOwner,
+    Progress,
+    Publish,
+    Reading,
+    work,
+)
+from gpuledger.processor.reading import NS_PER_MS, Decoder, log_record
+from gpuledger.processor.settings import ProcessorSettings
+from gpuledger.processor.topics_read import TopicsReader, announcements
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 10.0  # between attempts to take over while Kafka or the registry is away
+_log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+class Superseded(Exception):
+    """The partitions were assigned anew meanwhile: what is under way is abandoned, nothing is lost."""
+
+
+@dataclass(slots=True)
+class Round:
+    """What a call of the engine came to: offsets to commit, by partition, and windows decided."""
+
+    acknowledge: dict[int, int] = field(default_factory=dict)
+    windows: int = 0
+
+
+class Engine:
+    """Carries the protocol's decisions out on Kafka.
+
+    Made, used and closed in one thread, but for ``supersede``. Every call may raise Unavailable,
+    ProducerBroken or Fenced: the worker must then stop; the next one finds all that was not acknowledged.
+    """
+
+    def __init__(
+        self,
+        bus: BusSettings,
+        settings: ProcessorSettings,
+        clock: Clock | None = None,
+        core: Core = charge_windows,
+    ) -> None:
+        self._bus = bus
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._core = core
+        name = settings.application
+        self._reader = PartitionReader(bus, f"{name}-reader")
+        self._producer = Producer(bus, f"{name}-charges")
+        self._registry = SchemaRegistry(bus, self._clock)
+        self._dead_letters = DeadLetters(self._producer, self._registry, self._clock, "processor")
+        self._topics = TopicsReader(self._reader, self._registry)
+        self._gatherer = Gatherer(self._reader, Decoder(self._registry))
+        self._broker_time = BrokerTime(self._reader, self._producer, self._clock)
+        self._owned: dict[int, Ownership] = {}
+        self._held: dict[int, dict[int, tuple[Incoming, RecordHeaders]]] = {}
+        self._configuration: Configuration | None = None
+        self._next_mark_ns = 0
+        self._assignment = 0  # the latest one known, set from any thread
+        self._serving = 0  # the one that what is owned belongs to
+        self._lock = threading.Lock()
+
+    def supersede(self, assignment: int) -> None:
+        """The partitions were assigned anew; from any thread. Work of an earlier assignment stops early."""
+        with self._lock:
+            self._assignment = assignment
+
+    def assign(self, assignment: int, partitions: Sequence[int]) -> None:
+        """Own these partitions and no others; waits until Kafka and the registry answer."""
+        self._drop()
+        self._serving = assignment
+        try:
+            self._configuration = self._patiently(self._topics.configuration)
+            for partition in sorted(partitions):
+                self._owned[partition] = self._patiently(partial(self._take_over, partition))
+                self._held[partition] = {}
+        except Superseded:
+            self._drop()
+        self._next_mark_ns = 0
+        metrics.PARTITIONS_OWNED.set(len(self._owned))
+
+    def feed(self, assignment: int, records: Sequence[Incoming]) -> Round:
+        """Take the next records of the partitions owned, and do all that has become due."""
+        if assignment != self._serving or not self._is_current():
+            return Round()
+        refused: list[tuple[Incoming, BadRecord]] = []
+        for record in records:
+            ownership = self._owned.get(record.partition)
+            if ownership is not None:
+                self._read(ownership.owner, record, refused)
+        metrics.RECORDS_READ.inc(len(records))
+        self._bury(refused)
+        return self._work()
+
+    def tick(self, assignment: int) -> Round:
+        """Read what the topics beside the log say, take the time, and do all that has become due."""
+        if assignment != self._serving or not self._owned or not self._is_current():
+            return Round()
+        if self._clock.boot_ns() < self._next_mark_ns:
+            return Round()
+        self._next_mark_ns = self._clock.boot_ns() + int(self._settings.mark_interval_s * NS_PER_S)
+        self._configuration = self._topics.configuration()
+        news = announcements(self._configuration.generations)
+        for ownership in self._owned.values():
+            for announcement in news:
+                ownership.owner.announce(announcement)
+        self._mark()
+        return self._work()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._drop()
+        self._producer.flush(5.0)
+        self._producer.close()
+        self._reader.close()
+        self._registry.close()
+
+    # owning
+
+    def _take_over(self, partition: int) -> Ownership:
+        assert self._configuration is not None
+        return take_over(
+            partition, self._bus, self._settings, self._reader, self._topics, self._configuration
+        )
+
+    def _patiently(self, attempt: Callable[[], T]) -> T:
+        give_up_ns = self._clock.boot_ns() + int(self._settings.patience_s * NS_PER_S)
+        pause_s = FIRST_PAUSE_S
+        while True:
+            if not self._is_current():
+                raise Superseded
+            try:
+                return attempt()
+            except Unavailable as error:
+                if self._clock.boot_ns() > give_up_ns:
+                    raise
+                _log.warning("waiting to take over", error=str(error))
+            self._clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _is_current(self) -> bool:
+        with self._lock:
+            return self._assignment == self._serving
+
+    def _drop(self) -> None:
+        for ownership in self._owned.values():
+            ownership.transactions.close()
+        self._owned.clear()
+        self._held.clear()
+
+    # reading
+
+    def _read(
+        self, owner: PartitionOwner, record: Incoming, refused: list[tuple[Incoming, BadRecord]]
+    ) -> None:
+        if record.offset > owner.position:
+            self._skip(owner, record.offset)
+        try:
+            headers = RecordHeaders.from_kafka(record.key, record.headers)
+            length_ns = self._settings.grid(headers.id.cluster).length_ns
+            if headers.window_length_ns != length_ns:
+                raise BadRecord(
+                    "wrong_grid", f"the cluster's windows have {length_ns} ns, not {headers.window_length_ns}"
+                )
+        except BadRecord as error:
+            if record.offset >= owner.position:
+                owner.pass_over(record.offset)
+                refused.append((record, error))
+            return
+        reading = owner.read(log_record(record, headers))
+        if reading is Reading.HELD:
+            self._held[owner.partition][record.offset] = (record, headers)
+        elif reading is not Reading.REPEATED:
+            refused.append((record, BadRecord(reading.value, "its window is no time at which it arrived")))
+
+    def _skip(self, owner: PartitionOwner, offset: int) -> None:
+        low, _ = self._reader.bounds(TELEMETRY, owner.partition)
+        if low <= owner.position:
+            raise OffsetGap(f"partition {owner.partition}: {offset} came where {owner.position} was expected")
+        _log.error("retention took records unread", partition=owner.partition, first=owner.position, end=low)
+        owner.skip_to(min(low, offset))
+
+    def _bury(self, refused: Sequence[tuple[Incoming, BadRecord]]) -> None:
+        if refused:
+            self._dead_letters.publish(refused)
+            for record, error in refused:
+                metrics.RECORDS_REFUSED.labels(error.reason).inc()
+                _log.warning(
+                    "record refused", partition=record.partition, offset=record.offset, error=str(error)
+                )
+
+    def _mark(self) -> None:
+        waiting = [o.owner for o in self._owned.values() if not o.owner.has_mark]
+        broker_ns = self._broker_time.now() if waiting else None
+        if broker_ns is None:
+            return
+        ends = {owner.partition: self._reader.bounds(TELEMETRY, owner.partition)[1] for owner in waiting}
+        for owner in waiting:
+            # after the time was taken: an end that was told before it must be known when it is used
+            for key, life in self._topics.lifetimes(owner.partition):
+                owner.state_life(key, life)
+            owner.mark(broker_ns, ends[owner.partition])
+            if owner.caught_up_ns is not None:
+                metrics.CAUGHT_UP_SECONDS.labels(owner.partition).set(owner.caught_up_ns / NS_PER_S)
+
+    # working
+
+    def _work(self) -> Round:
+        total = Round()
+        while self._is_current():
+            started_ns = self._clock.boot_ns()
+            try:
+                decided = self._one_round(total)
+            except Fenced:
+                if self._is_current():
+                    raise
+                return Round()  # the new owner took over while this was under way
+            if not decided:
+                break
+            metrics.ROUND_SECONDS.observe((self._clock.boot_ns() - started_ns) / NS_PER_S)
+        for partition, ownership in self._owned.items():
+            metrics.RECORDS_HELD.labels(partition).set(ownership.owner.held)
+        return total
+
+    def _one_round(self, total: Round) -> int:
+        effects = work([ownership.owner for ownership in self._owned.values()])
+        gathered = Gathered()
+        answer: object = None
+        while True:
+            try:
+                effect = effects.send(answer)
+            except StopIteration as end:
+                decided: int = end.value
+                total.windows += decided
+                return decided
+            answer = None
+            match effect:
+                case Gather(tasks):
+                    gathered = self._gatherer.gather(tasks, self._held)
+                    answer = gathered.unions
+                case Publish(batches):
+                    self._publish(batches, gathered)
+                case Progress(owner, batch):
+                    self._write_progress(owner, batch)
+                    held = self._held[owner.partition]
+                    for offset in batch.finished:
+                        held.pop(offset, None)
+                case Acknowledge(partition, offset):
+                    total.acknowledge[partition] = offset
+                    metrics.ACKNOWLEDGED_OFFSET.labels(partition).set(offset)
+
+    def _publish(self, batches: Sequence[tuple[int, Batch]], gathered: Gathered) -> None:
+        assert self._configuration is not None
+        letters: list[tuple[Incoming, BadRecord]] = []
+        decisions = []
+        for partition, batch in batches:
+            held = self._held[partition]
+            for record in batch.refused:
+                letters.append((held[record.offset][0], gathered.errors[partition, record.offset]))
+            for record in batch.expired:
+                reason = BadRecord("inputs_expired", "retention took other records of its window")
+                letters.append((held[record.offset][0], reason))
+            decisions += [(partition, decision) for decision in batch.decisions]
+        charged = charge(decisions, gathered.bodies, self._window_ns, self._configuration, self._core)
+        for (partition, _), outcome in zip(decisions, charged, strict=True):
+            if outcome.error is not None:
+                held = self._held[partition]
+                offsets = [r.offset for r in outcome.decision.inputs if r.offset in held]
+                letters += [(held[offset][0], outcome.error) for offset in offsets]
+        self._bury(letters)
+        self._producer.produce_all(
+            Outgoing(
+                CHARGES,
+                NodeKey(outcome.record.cluster, outcome.record.node).key,
+                framed(self._registry, outcome.record),
+            )
+            for outcome in charged
+        )
+        now_ns = self._clock.unix_ns()
+        for outcome in charged:
+            if outcome.decision.inputs:
+                newest_ns = max(record.append_ns for record in outcome.decision.inputs)
+                metrics.ROW_LATENCY_SECONDS.observe(max(0, now_ns - newest_ns) / NS_PER_S)
+
+    def _write_progress(self, owner: PartitionOwner, batch: Batch) -> None:
+        self._owned[owner.partition].transactions.commit(
+            Outgoing(
+                PROGRESS,
+                progress_key(NodeKey(hour.cluster, hour.node), hour.hour_start_ns),
+                framed(self._registry, hour),
+                partition=owner.partition,
+            )
+            for hour in hours_to_write(owner, batch)
+        )
+
+    def _window_ns(self, cluster: str) -> int:
+        return self._settings.grid(cluster).length_ns
+
+
+__all__ = ["NS_PER_MS", "Engine", "Round", "Superseded"]

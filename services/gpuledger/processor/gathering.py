@@ -1,0 +1,104 @@
+"""All records of the windows to be computed: those held, and those fetched again from Kafka, decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuledger.bus import Incoming, PartitionReader
+from gpuledger.contract.errors import BadRecord
+from gpuledger.contract.headers import RecordHeaders
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.records import Holdings, NodeLayout
+from gpuledger.contract.topics import TELEMETRY
+from gpuledger.processor import metrics
+from gpuledger.processor.protocol import LogRecord, WindowTask
+from gpuledger.processor.reading import Decoder, Telemetry, log_record
+
+NEAR_OFFSETS = 2000  # ranges closer than this are fetched in one go: seeking costs more than skipping
+
+Held = Mapping[int, Mapping[int, tuple[Incoming, RecordHeaders]]]  # by partition, then offset
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The records of the windows of one round."""
+
+    unions: dict[tuple[NodeKey, int], list[LogRecord]] = field(default_factory=dict)
+    bodies: dict[tuple[int, int], Telemetry] = field(default_factory=dict)
+    errors: dict[tuple[int, int], BadRecord] = field(default_factory=dict)
+
+
+class Gatherer:
+    """Decodes held records and reads again what was finished before. Owned by the engine's thread."""
+
+    def __init__(self, reader: PartitionReader, decoder: Decoder) -> None:
+        self._reader = reader
+        self._decoder = decoder
+        self._layouts: dict[NodeKey, NodeLayout] = {}
+
+    def gather(self, tasks: Sequence[tuple[int, WindowTask]], held: Held) -> Gathered:
+        """See ``protocol.Gather``. Raises KafkaUnavailable, RegistryUnavailable."""
+        gathered = Gathered()
+        fetched: dict[int, list[WindowTask]] = {}
+        for partition, task in tasks:
+            union = gathered.unions.setdefault((task.node, task.window_start_ns), [])
+            for offset in task.held:
+                union.append(self._decoded(partition, *held[partition][offset], gathered))
+            if task.fetch is not None:
+                fetched.setdefault(partition, []).append(task)
+        for partition, reopened in fetched.items():
+            self._fetch(partition, reopened, gathered)
+        return gathered
+
+    def _fetch(self, partition: int, tasks: Sequence[WindowTask], gathered: Gathered) -> None:
+        wanted = {(task.node, task.window_start_ns): task for task in tasks}
+        for low, high in coalesce([task.fetch for task in tasks if task.fetch is not None]):
+            for message in self._reader.read_range(TELEMETRY, partition, low, high):
+                try:
+                    headers = RecordHeaders.from_kafka(message.key, message.headers)
+                except BadRecord:
+                    continue  # it was an input of no window then, and is none now
+                place = headers.id.node_key, headers.window_start_ns
+                task = wanted.get(place)
+                if task is None or task.fetch is None or message.offset in task.held:
+                    continue
+                if task.fetch[0] <= message.offset <= task.fetch[1]:
+                    metrics.RECORDS_FETCHED.inc()
+                    gathered.unions[place].append(self._decoded(partition, message, headers, gathered))
+
+    def _decoded(
+        self, partition: int, message: Incoming, headers: RecordHeaders, gathered: Gathered
+    ) -> LogRecord:
+        record = log_record(message, headers)
+        try:
+            body = self._decoder.decode(message, headers)
+        except BadRecord as error:
+            gathered.errors[partition, message.offset] = error
+            return record._replace(readable=False)
+        gathered.bodies[partition, message.offset] = body
+        if record.keyframe and isinstance(body, Holdings):
+            return record._replace(layout=self._shared(headers.id.node_key, body.layout))
+        return record
+
+    def _shared(self, node: NodeKey, layout: NodeLayout) -> NodeLayout:
+        """One object for one layout of a node: rows of many windows refer to it."""
+        known = self._layouts.get(node)
+        if known != layout:
+            known = self._layouts[node] = layout
+        return known
+
+
+def coalesce(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Inclusive offset ranges, joined where they overlap or lie near each other."""
+    current: tuple[int, int] | None = None
+    for low, high in sorted(spans):
+        if current is None:
+            current = (low, high)
+        elif low <= current[1] + NEAR_OFFSETS:
+            current = (current[0], max(current[1], high))
+        else:
+            yield current
+            current = (low, high)
+    if current is not None:
+        yield current

@@ -1,0 +1,47 @@
+"""What a processor worker can be told, from the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from gpuledger.contract.windows import DEFAULT_WINDOW_NS, NS_PER_S, WindowGrid
+from gpuledger.processor.protocol import Rules
+
+
+class ProcessorSettings(BaseSettings):
+    """Every field is an environment variable: GPULEDGER_PROCESSOR_APPLICATION and so on.
+
+    All workers of an application share its partitions; the application is also the consumer group and the
+    beginning of the transactional ids.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="GPULEDGER_PROCESSOR_", frozen=True, extra="ignore")
+
+    application: str = Field(default="gpuledger-processor", min_length=1)
+    window_s: int = Field(default=DEFAULT_WINDOW_NS // NS_PER_S, ge=1)
+    cluster_window_s: dict[str, int] = Field(default_factory=dict)  # where a cluster differs, by its name
+    take_records: int = Field(
+        default=1000, ge=1
+    )  # of one poll; some MB of columnar batches, charged in one pass
+    take_within_s: float = Field(
+        default=0.1, gt=0
+    )  # how long a poll waits to be full; part of the row latency
+    mark_interval_s: float = Field(
+        default=5.0, gt=0
+    )  # how often broker time is taken; adds to the 60 s of silence
+    silence_s: float = Field(default=60.0, gt=0)  # see protocol.Rules
+    session_timeout_s: float = Field(default=45.0, ge=6)  # a batch holds the interpreter for seconds at worst
+    patience_s: float = Field(default=600.0, gt=0)  # how long a new owner waits for Kafka or the registry
+    metrics_port: int = Field(default=0, ge=0)  # of the Prometheus exporter; 0: none
+    data_directory: Path = Path("build/processor")  # Faust's own; holds nothing that must survive
+
+    def grid(self, cluster: str) -> WindowGrid:
+        """How a cluster cuts time."""
+        return WindowGrid(self.cluster_window_s.get(cluster, self.window_s) * NS_PER_S)
+
+    def rules(self) -> Rules:
+        """The protocol's constants."""
+        return Rules(silence_ns=int(self.silence_s * NS_PER_S))
