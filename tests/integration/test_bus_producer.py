@@ -188,9 +188,9 @@ def test_a_takeover_in_the_middle_of_a_transaction_leaves_none_of_it(
 ) -> None:
     topic, owner = create_topic(kafka, unique("middle")), unique("owner")
     with TransactionalProducer(bus, "old", owner) as old:
-        old._producer.begin_transaction()
-        old._producer.produce(topic, b"half")
-        old._producer.flush(10)
+        old._sender.client.begin_transaction()
+        old._sender.client.produce(topic, b"half")
+        old._sender.client.flush(10)
         with TransactionalProducer(bus, "new", owner) as new, PartitionReader(bus, "test") as reader:
             assert list(reader.read_to_end(topic, 0)) == []
             new.commit([Outgoing(topic, b"k", b"whole")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -11,17 +10,18 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from gpuledger.bus.kafka_errors import typed
+from gpuledger.bus.kafka_errors import KAFKA_LOGGER, Complaints, typed
 from gpuledger.bus.settings import BusSettings
 from gpuledger.bus.topics import Change, TopicSpec, TopicState, plan, wanted
 from gpuledger.contract.errors import KafkaUnavailable, Refused
 
-_LOGGER = logging.getLogger("gpuledger.bus.kafka")
 REQUEST_TIMEOUT_S = 30.0  # topic creation waits for the controller; a busy one takes seconds
 
+METADATA_TIMEOUT_S = 10.0  # a broker that is there answers at once
 VISIBLE_POLL_S = 0.1
 
 
@@ -29,14 +29,15 @@ class Admin:
     """A connection to the cluster's controller. Raises KafkaUnavailable, ConfigError or Refused."""
 
     def __init__(self, settings: BusSettings) -> None:
-        self._client = AdminClient(settings.client_config(), logger=_LOGGER)
+        self._complaints = Complaints()
+        self._client = AdminClient(
+            {**settings.client_config(), "error_cb": self._complaints},  # type: ignore[dict-item]
+            logger=KAFKA_LOGGER,
+        )
 
     def topics(self) -> dict[str, TopicState]:
         """Every topic of the contract that the cluster has, with its effective settings."""
-        try:
-            found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-        except KafkaException as error:
-            raise typed(error, "listing topics") from error
+        found = self._metadata("listing topics").topics
         ours = [spec.name for spec in wanted() if spec.name in found]
         if not ours:
             return {}
@@ -55,10 +56,7 @@ class Admin:
 
     def brokers(self) -> int:
         """How many brokers the cluster has now."""
-        try:
-            return len(self._client.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)
-        except KafkaException as error:
-            raise typed(error, "listing brokers") from error
+        return len(self._metadata("listing brokers").brokers)
 
     def apply(self, changes: Sequence[Change], specs: Sequence[TopicSpec]) -> None:
         """Carry out a plan, and return once every broker's view has the new topics.
@@ -77,6 +75,13 @@ class Admin:
         if settings:
             self._alter(settings)
         self._await_visible([spec.name for spec in new])
+
+    def _metadata(self, doing: str) -> ClusterMetadata:
+        try:
+            return self._client.list_topics(timeout=METADATA_TIMEOUT_S)
+        except KafkaException as error:
+            self._client.poll(0)  # hear why
+            raise typed(error, f"{doing}{self._complaints}") from error
 
     def _create(self, specs: Sequence[TopicSpec]) -> None:
         topics = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from confluent_kafka import KafkaError, KafkaException
 
 from gpuledger.contract.errors import (
@@ -28,6 +30,28 @@ _NOT_ALLOWED = frozenset(
 _NO_TOPIC = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
+
+KAFKA_LOGGER = logging.getLogger("gpuledger.bus.kafka")
+"""What librdkafka itself has to say goes here: connections that fail, owners that are fenced."""
+
+
+class Complaints:
+    """The `error_cb` of a client: remembers the last error that told why nothing goes, to say it in time.
+
+    As text it is empty, or ends a sentence.
+    """
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        """Remember it."""
+        # that all brokers are down only follows from what was said before
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last:
+            self._last = error.str()
+
+    def __str__(self) -> str:
+        return f" ({self._last})" if self._last else ""
 
 
 def typed(error: KafkaError | KafkaException, doing: str) -> GpuledgerError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -11,7 +10,7 @@ from typing import Self, cast
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from gpuledger.bus.kafka_errors import typed
+from gpuledger.bus.kafka_errors import KAFKA_LOGGER, typed
 from gpuledger.bus.records import Incoming
 from gpuledger.bus.settings import BusSettings, ClientConfig
 from gpuledger.bus.topics import MAX_BATCH_BYTES
@@ -22,7 +21,6 @@ STALL_TIMEOUT_S = 60.0  # nothing at all for so long, while records are known to
 POLL_S = 0.5
 BATCH_RECORDS = 1_000
 NS_PER_MS = 1_000_000
-_LOGGER = logging.getLogger("gpuledger.bus.kafka")
 _UNJOINED = "gpuledger-unjoined"  # a group id is asked for even by those who only assign
 
 
@@ -69,7 +67,7 @@ class PartitionReader:
         options = consumer_options(settings, client_id, _UNJOINED).with_options(
             {"enable.partition.eof": True}
         )
-        self._consumer = confluent_kafka.Consumer(options, logger=_LOGGER)
+        self._consumer = confluent_kafka.Consumer(options, logger=KAFKA_LOGGER)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
@@ -168,7 +166,7 @@ def committed_offsets(
     settings: BusSettings, client_id: str, group: str, topic: str, partitions: Sequence[int]
 ) -> Mapping[int, int | None]:
     """Offset that a group will read next, for each partition; None where it never committed."""
-    consumer = confluent_kafka.Consumer(consumer_options(settings, client_id, group), logger=_LOGGER)
+    consumer = confluent_kafka.Consumer(consumer_options(settings, client_id, group), logger=KAFKA_LOGGER)
     try:
         asked = [TopicPartition(topic, partition) for partition in partitions]
         answers = consumer.committed(asked, timeout=REQUEST_TIMEOUT_S)

@@ -135,6 +135,10 @@ class BusSettings(BaseSettings):
         """The SASL password, or None without SASL."""
         return secret_file(self.kafka_sasl_password_file)
 
+    def kafka_tls_key_password(self) -> SecretStr | None:
+        """What the client key is encrypted with, or None."""
+        return secret_file(self.kafka_tls_key_password_file)
+
     def registry_password(self) -> SecretStr | None:
         """The registry's password, or None without basic authentication."""
         return secret_file(self.registry_password_file)

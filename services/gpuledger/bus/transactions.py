@@ -9,8 +9,8 @@ from typing import Self
 from confluent_kafka import KafkaException
 
 from gpuledger.bus.kafka_errors import typed
-from gpuledger.bus.producer import discard, make_producer, send_all
 from gpuledger.bus.records import Outgoing, Placed
+from gpuledger.bus.sender import Sender
 from gpuledger.bus.settings import BusSettings, ClientConfig
 from gpuledger.bus.topics import CONTIGUOUS
 from gpuledger.contract.errors import Fenced, GpuledgerError, ProducerBroken, Refused
@@ -36,10 +36,10 @@ class TransactionalProducer:
             }
         )
         self.transactional_id = transactional_id
-        self._producer = make_producer(settings, client_id, options)
+        self._sender = Sender(settings, client_id, options)
         self._ended: GpuledgerError | None = None
         try:
-            self._do("taking over", lambda: self._producer.init_transactions(REQUEST_TIMEOUT_S))
+            self._do("taking over", lambda: self._sender.client.init_transactions(REQUEST_TIMEOUT_S))
         except GpuledgerError:
             self.close()
             raise
@@ -60,9 +60,9 @@ class TransactionalProducer:
         if self._ended is not None:
             raise self._ended
         try:
-            self._do("beginning", self._producer.begin_transaction)
-            places = send_all(self._producer, batch, TRANSACTION_TIMEOUT_S)
-            self._do("committing", lambda: self._producer.commit_transaction(REQUEST_TIMEOUT_S))
+            self._do("beginning", self._sender.client.begin_transaction)
+            places = self._sender.send_all(batch, TRANSACTION_TIMEOUT_S)
+            self._do("committing", lambda: self._sender.client.commit_transaction(REQUEST_TIMEOUT_S))
         except GpuledgerError as error:
             self._ended = self._after(error)
             raise self._ended from error
@@ -70,7 +70,7 @@ class TransactionalProducer:
 
     def close(self) -> None:
         """Let go of the connection; the id stays this one's until another takes it."""
-        discard(self._producer)
+        self._sender.close()
 
     def _do(self, doing: str, step: Callable[[], object]) -> None:
         try:
@@ -83,7 +83,7 @@ class TransactionalProducer:
         if isinstance(error, Fenced):
             return error
         try:
-            self._do("aborting", lambda: self._producer.abort_transaction(REQUEST_TIMEOUT_S))
+            self._do("aborting", lambda: self._sender.client.abort_transaction(REQUEST_TIMEOUT_S))
         except Fenced as fenced:
             return fenced
         except GpuledgerError:

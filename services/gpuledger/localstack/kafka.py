@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import subprocess
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpuledger.localstack.artifacts import fetch, java
@@ -45,14 +46,24 @@ group.initial.rebalance.delay.ms=0
 class Kafka(Server):
     """Kafka with its data in `data_dir`; format at the first start, kept at later ones.
 
-    `bootstrap` is host:port once begun. Topics are never created automatically.
+    `bootstrap` is host:port once begun. Topics are never created automatically. `properties` win over ours;
+    in their values {host}, {port} and {controller_port} are what was chosen. `scram_users` (name to password)
+    are known to SCRAM-SHA-512 from the format on; they are throw-away users of a loopback server.
     """
 
     name = "kafka"
 
-    def __init__(self, data_dir: Path, build_dir: Path) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        build_dir: Path,
+        properties: Mapping[str, str] | None = None,
+        scram_users: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(data_dir)
         self.build_dir = build_dir
+        self._properties = dict(properties or {})
+        self._scram_users = dict(scram_users or {})
         self.port = 0
         self._controller_port = 0
 
@@ -70,10 +81,9 @@ class Kafka(Server):
         libs = fetch(self.build_dir).resolve() / "kafka" / "libs"
         storage = self.data_dir.resolve() / "log"
         properties = self.data_dir / "server.properties"
+        text = _PROPERTIES + "".join(f"{name}={value}\n" for name, value in self._properties.items())
         properties.write_text(
-            _PROPERTIES.format(
-                host=LOOPBACK, port=self.port, controller_port=self._controller_port, data=storage
-            ),
+            text.format(host=LOOPBACK, port=self.port, controller_port=self._controller_port, data=storage),
             encoding="utf-8",
         )
         if not (storage / "meta.properties").exists():
@@ -101,6 +111,8 @@ class Kafka(Server):
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         tool = [java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", "kafka.tools.StorageTool"]
         options = ["format", "--standalone", f"--cluster-id={cluster}", f"--config={properties.resolve()}"]
+        for name, password in self._scram_users.items():
+            options += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]
         result = subprocess.run(
             tool + options,
             stdin=subprocess.DEVNULL,
