@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
@@ -45,13 +46,21 @@ class Batch:
 
     @property
     def token(self) -> str:
-        """Names the content: topic, partition and offsets. An insert repeated with it is dropped."""
+        """Names the content: topic, partition, offsets, and a digest of windows and revisions.
+
+        An insert repeated with it is dropped. The digest is there because offsets begin anew when a topic
+        is made anew, and then other rows must not pass for these.
+        """
         spans: dict[Place, list[int]] = {}
+        digest = hashlib.blake2b(digest_size=16)
         for arrival in self.arrivals:
             span = spans.setdefault((arrival.topic, arrival.partition), [arrival.offset, arrival.offset])
             span[0], span[1] = min(span[0], arrival.offset), max(span[1], arrival.offset)
+            charges = arrival.charges
+            window = (arrival.offset, arrival.received_ms, charges.window_start_ns, arrival.revision)
+            digest.update(f"{charges.cluster}/{charges.node}/{window}".encode())
         parts = (f"{t}/{p}:{low}-{high}" for (t, p), (low, high) in sorted(spans.items()))
-        return f"{','.join(parts)}#{len(self.arrivals)}"
+        return f"{','.join(parts)}#{digest.hexdigest()}"
 
 
 class Batcher:

@@ -118,22 +118,16 @@ class HourKeeper:
         counts = dict.fromkeys(states, 0)
         for key in stored:
             counts[key] += 1
-        token = (
-            " ".join(f"{k}{s.version:x}" for k, s in sorted(states.items()))[:200]
-            + f" {hash(frozenset(states))}"
-        )
         if stored:
             versions = _uint128([states[key].version for key in stored])
-            self._warehouse.insert_arrow(
-                "charge_hour_rows", rows.append_column("version", versions), f"h {token}"
-            )
+            self._warehouse.insert_arrow("charge_hour_rows", rows.append_column("version", versions))
         order = list(states)
         heads = _keys(order) | {
             "version": _uint128([states[key].version for key in order]),
             "windows": pa.array([states[key].windows for key in order], pa.uint64()),
             "rows": pa.array([counts[key] for key in order], pa.uint32()),
         }
-        self._warehouse.insert_arrow("charge_hours", pa.table(heads), f"H {token}")
+        self._warehouse.insert_arrow("charge_hours", pa.table(heads))
 
     def _clean(self, marks: Mapping[Key, list[tuple[str, int]]]) -> None:
         flat = [(key, writer, latest) for key, found in marks.items() for writer, latest in found]
@@ -144,7 +138,7 @@ class HourKeeper:
             "dirty": pa.array([0] * len(flat), pa.uint64()),
             "clean": pa.array([latest for _, _, latest in flat], pa.uint64()),
         }
-        self._warehouse.insert_arrow("charge_hour_marks", pa.table(columns), "")
+        self._warehouse.insert_arrow("charge_hour_marks", pa.table(columns))
 
 
 def _scope(keys: Sequence[Key]) -> dict[str, Any]:

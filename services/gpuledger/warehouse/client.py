@@ -172,7 +172,7 @@ class Warehouse:
             )
             return answer
 
-    def insert_arrow(self, table: str, rows: pa.Table, token: str) -> int:
+    def insert_arrow(self, table: str, rows: pa.Table, token: str = "") -> int:
         """Insert ``rows``; ``token`` makes a repeated insert of the same rows a no-op while it is remembered.
 
         Without a token ClickHouse compares the rows. Returns the number of rows sent.

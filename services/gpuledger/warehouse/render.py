@@ -21,9 +21,7 @@ def as_table(answer: Answer) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     numeric = [_is_number(column["type"]) for column in answer["meta"]]
     for column, right in zip(answer["meta"], numeric, strict=True):
-        table.add_column(
-            column["name"], justify="right" if right else "left", overflow="fold", no_wrap=right
-        )
+        table.add_column(column["name"], justify="right" if right else "left", overflow="fold", no_wrap=right)
     for row in answer["data"][:MAX_TABLE_ROWS]:
         table.add_row(*map(_cell, row))
     return table
