@@ -24,7 +24,7 @@ $(STAMPS)/venv: requirements-dev.lock pyproject.toml $(STAMPS)/system
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m gpuledger.agent.probes.headers >/dev/null
+	@$(BIN)/python -m gpuledger.agent.probes.prepare >/dev/null
 	@touch $@
 
 $(STAMPS)/artifacts: services/gpuledger/localstack/pom.xml services/gpuledger/localstack/artifacts.py $(STAMPS)/venv

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from gpuledger import __version__
 from gpuledger.contract.errors import GpuledgerError, Unavailable, UserError
@@ -24,7 +27,42 @@ on one machine: make demo.
 Exit codes: 0 done, 1 failed, 2 a mistake in the call or a document, 3 a service does not answer.
 """
 
+COMMANDS = {
+    "agent": "gpuledger.agent.cli:app",
+    "processor": "gpuledger.processor.cli:processor",
+    "sink": "gpuledger.sink.cli:sink",
+    "sql": "gpuledger.warehouse.cli:sql",
+    "warehouse": "gpuledger.warehouse.cli:warehouse_app",
+    "config": "gpuledger.configuration.cli:app",
+    "topics": "gpuledger.bus.cli:topics_app",
+    "schemas": "gpuledger.bus.cli:schemas_app",
+}
+"""Where each command lives; in the order in which the help tells of them."""
+
+
+class LazyGroup(TyperGroup):
+    """Loads only the command that was called: a query need not wait for Faust to be imported."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names in the order of the story."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, imported now."""
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        found = getattr(import_module(module), name)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(cmd_name)(found)
+        return typer.main.get_command(single)
+
+
 app = typer.Typer(
+    cls=LazyGroup,
     help=STORY,
     no_args_is_help=True,
     add_completion=False,

@@ -1,0 +1,1 @@
+"""The demo: one emulated GPU node, real kernel probes, real Kafka, real ClickHouse engine, checked sums."""

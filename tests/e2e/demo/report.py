@@ -1,0 +1,104 @@
+"""What the demo shows at its end: the ledger in SQL, and whether it is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.e2e.demo.warehouse import ask
+
+MONEY = "sumIf({0}, {0} IS NOT NULL)"
+
+BY_TEAM = """
+SELECT if(consumer_kind = 'pool', '(pool)', team) AS team,
+       sum(used) AS used, sum(held_idle) AS held_idle, sum(unallocated) AS unallocated,
+       sum(unobserved) AS unobserved, sum(total) AS total
+FROM charges WHERE state = 'complete' GROUP BY team ORDER BY total DESC
+"""
+BY_POD = """
+SELECT if(pod != '', namespace || '/' || pod, if(consumer_kind = 'pool', '(pool)', consumer_kind)) AS who,
+       any(gpu_model) AS model, round(avg(entitlement), 2) AS entitled,
+       round(sum(used_ns) / sum(window_length_ns) * 100, 1) AS used_percent,
+       sum(used) AS used, sum(held_idle) AS held_idle, sum(unallocated) AS unallocated, sum(total) AS total,
+       sum(launches) AS launches, sum(bytes_h2d + bytes_d2h + bytes_d2d) AS bytes,
+       max(memory_peak_bytes) AS memory, round(avg(sm_active) * 100, 1) AS sm_active,
+       any(evidence) AS evidence,
+       round(sum(confidence_low_ns) / sum(window_length_ns) * 100, 1) AS low,
+       round(sum(confidence_high_ns) / sum(window_length_ns) * 100, 1) AS high
+FROM charges WHERE state = 'complete' AND device NOT IN ('node', '-')
+GROUP BY device, who ORDER BY device, total DESC
+"""
+CONSERVATION = """
+SELECT sum(total_ns) AS total_ns, count() AS rows, uniqExact(window_start) AS windows,
+       sum(lost_events) AS lost_events
+FROM charges WHERE state = 'complete' AND device NOT IN ('node', '-')
+"""
+
+
+def money(value: Any) -> str:
+    """An amount as text with six decimals; a dash where nothing is priced."""
+    return "-" if value is None else f"{float(value):.6f}"
+
+
+def human(value: Any) -> str:
+    """A number of bytes in the largest fitting binary unit."""
+    number = float(value or 0)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if number < 1024 or unit == "TiB":
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    raise AssertionError("the last unit takes everything")
+
+
+def show_ledger(console: Console, url: str) -> None:
+    """Print who spent what, by team and by pod, as SQL says."""
+    teams = Table(title="Spend by team (USD, from SQL)", title_justify="left")
+    for name in ("team", "used", "held idle", "unallocated", "unobserved", "total"):
+        teams.add_column(name, justify="left" if name == "team" else "right")
+    for row in ask(url, BY_TEAM):
+        teams.add_row(row["team"], *(money(row[key]) for key in list(row)[1:]))
+    console.print(teams)
+
+    pods = Table(title="By pod: spend, use, and how it is known", title_justify="left")
+    headings = ["who", "entitled", "used %", "interval", "used", "held idle", "unalloc.", "total"]
+    headings += ["launches", "copied", "memory", "SM act. %", "evidence"]
+    for name in headings:
+        pods.add_column(name, justify="left" if name in ("who", "evidence") else "right")
+    for row in ask(url, BY_POD):
+        pods.add_row(
+            row["who"],
+            _or_dash(row["entitled"]),
+            _or_dash(row["used_percent"]),
+            f"{row['low']}-{row['high']}",
+            money(row["used"]),
+            money(row["held_idle"]),
+            money(row["unallocated"]),
+            money(row["total"]),
+            str(row["launches"]),
+            human(row["bytes"]),
+            human(row["memory"]),
+            _or_dash(row["sm_active"]),
+            row["evidence"],
+        )
+    console.print(pods)
+
+
+def show_truth(
+    console: Console,
+    with_all: dict[str, tuple[float, float, float]],
+    ebpf_alone: dict[str, tuple[float, float, float]],
+) -> None:
+    """Print attributed against true shares, with all evidence and with eBPF alone."""
+    table = Table(title="Attributed against the truth (% of device time)", title_justify="left")
+    for name in ("process", "true", "ledger", "worst window", "eBPF alone", "worst window"):
+        table.add_column(name, justify="left" if name == "process" else "right")
+    for name, (true, told, worst) in with_all.items():
+        _, alone, alone_worst = ebpf_alone[name]
+        table.add_row(name, *(f"{value:.1f}" for value in (true, told, worst, alone, alone_worst)))
+    console.print(table)
+
+
+def _or_dash(value: Any) -> str:
+    return "-" if value is None else str(value)
