@@ -10,8 +10,9 @@ from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.events import AGENT_EVENT, Events
 from gpuledger.agent.probes.events import RAW_EVENT, RawEvents
 from gpuledger.agent.processes import ProcessFacts, ProcessTable
+from gpuledger.agent.rules import CutterRules
 from gpuledger.agent.state import NodeState
-from gpuledger.agent.windows import CutterRules, Part, WindowCutter
+from gpuledger.agent.windows import Part, WindowCutter
 from gpuledger.contract.identity import Epoch, NodeKey
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Device, EventBatch, NodeLayout

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpuledger.agent.coarsen import OutstandingIntervals, tally
-from gpuledger.agent.windows import EVENT_GRACE_NS
+from gpuledger.agent.rules import EVENT_GRACE_NS
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import EventBatch
 from tests.support.agent import Bench, S, event, joined

@@ -3,9 +3,10 @@
 import pytest
 
 from gpuledger.agent.holders.source import Holders
+from gpuledger.agent.rules import EVENT_GRACE_NS, SAMPLE_WAIT_NS
 from gpuledger.agent.samplers import Gap, Round, Sample
 from gpuledger.agent.state import View
-from gpuledger.agent.windows import EVENT_GRACE_NS, SAMPLE_WAIT_NS, Part
+from gpuledger.agent.windows import Part
 from gpuledger.contract.fields import Field, SampleSource
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import EventBatch, Holdings, Pod, SampleBatch

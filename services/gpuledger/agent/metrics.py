@@ -16,7 +16,7 @@ def _gauge(name: str, text: str, *labels: str) -> Gauge:
 
 
 EVENTS = _counter("events", "CUDA calls taken from the kernel")
-LATE_EVENTS = _counter("late_events", "Calls that came after their window had gone out; restated as such")
+LATE_EVENTS = _gauge("late_events", "Calls of the epoch that came after their window had gone; restated so")
 LOST_EVENTS = _gauge("lost_events", "Calls lost since the epoch began, by where", "where")
 SAMPLES = _counter("samples", "Measurements of the silicon")
 GAPS = _counter("sample_gaps", "Measurements that could not be had, by reason", "reason")

@@ -15,12 +15,13 @@ from gpuledger.agent.lifetime import launched_ns, lifetime, lifetime_key
 from gpuledger.agent.probes.events import Losses
 from gpuledger.agent.probes.source import EventSource
 from gpuledger.agent.processes import ProcessReader, ProcessTable
+from gpuledger.agent.rules import CutterRules, Lost
 from gpuledger.agent.samplers.samples import Round
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.settings import AgentSettings
 from gpuledger.agent.spool import Entry, NodeQueue
 from gpuledger.agent.state import NodeState, View
-from gpuledger.agent.windows import CutterRules, Lost, Part, WindowCutter
+from gpuledger.agent.windows import Part, WindowCutter
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.headers import Kind, RecordHeaders
 from gpuledger.contract.records import EventBatch, Holdings, NodeLifetime, SampleBatch, encode, record_name
@@ -171,6 +172,7 @@ class Agent:
         lost = self._cutter.lost
         for where, value in lost._asdict().items():
             metrics.LOST_EVENTS.labels(where).set(value)
+        metrics.LATE_EVENTS.set(self._cutter.late_events)
         metrics.CLOCK_ERROR.set(self._time.error_ns(self._clock) / NS_PER_S)
         metrics.PROCESSES.set(len(self._state.processes.living(self._clock.boot_ns())))
         metrics.QUEUE_RECORDS.set(self._queue.waiting)

@@ -7,11 +7,9 @@ knows no clock, no Kafka and no kernel: it is told the time.
 
 from __future__ import annotations
 
-import dataclasses
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,43 +17,15 @@ from gpuledger.agent.batches import event_batch, sample_batch
 from gpuledger.agent.coarsen import NO_INTERVALS, Intervals, OutstandingIntervals, tally
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.events import Events, no_events
+from gpuledger.agent.rules import HOLLOW, TALLY, CutterRules, Lost
 from gpuledger.agent.samplers.samples import Gap, Round, Sample
 from gpuledger.agent.state import NodeState, View
 from gpuledger.contract.columns import Longs
 from gpuledger.contract.fields import SampleSource
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import EventBatch, Header, Holdings, SampleBatch
-from gpuledger.contract.windows import WindowGrid
-
-EVENT_GRACE_NS = 200_000_000  # the kernel hands an event over within microseconds, a stalled CPU within 0.1 s
-SAMPLE_WAIT_NS = 800_000_000  # a driver that answers later than that has a gap; rows are due within 5 s
-MAX_EVENTS_PER_BATCH = 4096  # vectorised decoding is fastest from 2,000 on, and a record stays below 300 kB
-MAX_SAMPLES_PER_BATCH = 8192
-TALLY, HOLLOW = 1, 2
-"""Coarsening of a window: its calls are tallied, or its frame alone is kept."""
 
 Part: TypeAlias = EventBatch | SampleBatch | Holdings
-
-
-class Lost(NamedTuple):
-    """Cumulative losses since the epoch began, as the header states them."""
-
-    kernel: int = 0
-    user: int = 0
-    unpaired_returns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CutterRules:
-    """When the cutter waits for whom, and how large a part becomes."""
-
-    grid: WindowGrid
-    event_grace_ns: int = EVENT_GRACE_NS
-    sample_wait_ns: int = SAMPLE_WAIT_NS
-    max_events: int = MAX_EVENTS_PER_BATCH
-    max_samples: int = MAX_SAMPLES_PER_BATCH
-    samples_expected: bool = True
-    agent_version: str = ""
 
 
 class WindowCutter:
@@ -144,7 +114,7 @@ class WindowCutter:
         With ``goodbye`` the node ends here, and the last part says so. Without it the window is not flagged
         as ended: the next epoch may still speak of it.
         """
-        rules, self._rules = self._rules, _impatient(self._rules)
+        rules, self._rules = self._rules, self._rules.impatient()
         yield from self.advance(now_ns)
         self._rules = rules
         yield from self._release(now_ns + 1)
@@ -191,12 +161,11 @@ class WindowCutter:
     def _release(self, before_ns: int) -> Iterator[Part]:
         """Give the state, and the parts, the events that returned before ``before_ns``."""
         if self._waiting:
-            events = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
-            due = events["time_ns"] < before_ns
-            self._waiting = [] if due.all() else [events[~due]]
-            chunk = self._in_window(events[due])
+            events = _in_order(self._waiting)
+            due = int(np.searchsorted(events["time_ns"], before_ns))
+            self._waiting = [events[due:]] if due < len(events) else []
+            chunk = self._in_window(events[:due])
             if len(chunk):
-                chunk = chunk[np.argsort(chunk["time_ns"], kind="stable")]
                 self._state.apply(chunk)
                 self._ready.append(chunk)
                 self._ready_count += len(chunk)
@@ -217,9 +186,7 @@ class WindowCutter:
         size = self._rules.max_events
         if not self._ready_count or not (all_ or self._ready_count >= size):
             return
-        events = self._ready[0] if len(self._ready) == 1 else np.concatenate(self._ready)
-        if len(self._ready) > 1:
-            events = events[np.argsort(events["time_ns"], kind="stable")]
+        events = _in_order(self._ready)
         whole = len(events) if all_ else len(events) - len(events) % size
         self._ready = [events[whole:]] if whole < len(events) else []
         self._ready_count = len(events) - whole
@@ -303,11 +270,17 @@ class WindowCutter:
         return header
 
 
+def _in_order(chunks: list[Events]) -> Events:
+    """The events of several chunks by time; those of one time in the order in which they came. They mostly
+    are in order as they come, and then nothing is moved."""
+    events = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+    time = events["time_ns"]
+    if (time[1:] < time[:-1]).any():
+        events = events[np.argsort(time, kind="stable")]
+    return events
+
+
 def _reaches(entry: Sample | Gap, window_ns: int) -> bool:
     """Whether it speaks of a time in the window that starts there, or later."""
     end = entry.start_ns + entry.duration_ns
     return end > window_ns or (entry.duration_ns == 0 and end == window_ns)
-
-
-def _impatient(rules: CutterRules) -> CutterRules:
-    return dataclasses.replace(rules, event_grace_ns=0, sample_wait_ns=0)

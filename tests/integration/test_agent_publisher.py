@@ -1,0 +1,178 @@
+"""The queue against a real Kafka and a real registry that go away: order is kept and nothing is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuledger.agent.lifetime import lifetime, lifetime_key
+from gpuledger.agent.publisher import Publisher
+from gpuledger.agent.settings import AgentSettings
+from gpuledger.agent.spool import Entry, Journal, NodeQueue
+from gpuledger.bus import BusSettings, apply_topics, partition_for_node
+from gpuledger.contract.headers import Kind, RecordHeaders
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.records import Header, NodeLayout, SampleBatch, encode
+from gpuledger.localstack import Kafka, Registry
+from tests.support.kafka import STACK_DIRECTORY
+from tests.support.telemetry import agent_command, lifetimes, running_agent, telemetry, until
+
+S = 1_000_000_000
+WINDOW_NS = 10 * S
+START_NS = 1_700_000_000 * S
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """A broker that these tests may kill; each of them leaves it running."""
+    with Kafka(tmp_path_factory.mktemp("kafka"), STACK_DIRECTORY) as server:
+        apply_topics(BusSettings.load(kafka_bootstrap=server.bootstrap), partitions=3, replication=1)
+        yield server
+
+
+@pytest.fixture
+def bus(broker: Kafka, registry: Registry) -> BusSettings:
+    return BusSettings.load(kafka_bootstrap=broker.bootstrap, registry_url=registry.url)
+
+
+def entry(node: str, sequence: int) -> Entry:
+    key = NodeKey("test", node)
+    start = START_NS + sequence * WINDOW_NS
+    header = Header("test", node, "boot", 1, sequence, start, WINDOW_NS, part=1, last=True)
+    headers = RecordHeaders.of(header, Kind.SAMPLES)
+    return Entry("SampleBatch", key.key, encode(SampleBatch(header)), tuple(headers.to_kafka()))
+
+
+def sequences(kafka: Kafka, node: str) -> list[int]:
+    return [told.headers.id.sequence for told in telemetry(kafka, node)]
+
+
+def test_while_the_broker_is_away_everything_waits_and_then_arrives_in_order(
+    bus: BusSettings, broker: Kafka, tmp_path: Path
+) -> None:
+    queue = NodeQueue(Journal(tmp_path / "spool", 1 << 24, segment_bytes=4000), memory_bytes=3000)
+    publisher = Publisher(bus, queue, "test")
+    publisher.start()
+    for i in range(23):
+        assert queue.append(entry("away", i))
+    until(lambda: queue.is_empty)
+    broker.kill9()
+    for i in range(23, 97):
+        assert queue.append(entry("away", i))
+        time.sleep(0.03)
+    assert not queue.is_empty
+    broker.restart()
+    for i in range(97, 101):
+        assert queue.append(entry("away", i))
+    assert publisher.drain(60, time.sleep)
+    publisher.stop()
+    queue.close()
+    assert sequences(broker, "away") == list(range(101))
+
+
+def test_a_registry_that_is_away_at_the_start_delays_and_loses_nothing(
+    broker: Kafka, new_registry: Registry, tmp_path: Path
+) -> None:
+    new_registry.start()
+    bus = BusSettings.load(kafka_bootstrap=broker.bootstrap, registry_url=new_registry.url)
+    new_registry.kill9()
+    queue = NodeQueue(Journal(tmp_path / "spool", 1 << 24))
+    publisher = Publisher(bus, queue, "test")
+    publisher.start()
+    for i in range(7):
+        assert queue.append(entry("early", i))
+    time.sleep(1.5)
+    assert not queue.is_empty
+    new_registry.restart()
+    assert publisher.drain(60, time.sleep)
+    publisher.stop()
+    queue.close()
+    assert sequences(broker, "early") == list(range(7))
+
+
+def test_a_stop_while_the_broker_is_away_leaves_the_rest_to_the_next_life(
+    bus: BusSettings, broker: Kafka, tmp_path: Path
+) -> None:
+    def opened() -> NodeQueue:
+        return NodeQueue(Journal(tmp_path / "spool", 1 << 24))
+
+    queue = opened()
+    publisher = Publisher(bus, queue, "test")
+    publisher.start()
+    assert queue.append(entry("stop", 0))
+    until(lambda: queue.is_empty)
+    broker.kill9()
+    for i in range(1, 12):
+        assert queue.append(entry("stop", i))
+    assert not publisher.drain(0.5, time.sleep)
+    publisher.stop()
+    queue.close()
+    broker.restart()
+    queue = opened()
+    assert queue.append(entry("stop", 12))
+    publisher = Publisher(bus, queue, "test")
+    publisher.start()
+    assert publisher.drain(60, time.sleep)
+    publisher.stop()
+    queue.close()
+    found = sequences(broker, "stop")
+    assert list(dict.fromkeys(found)) == list(range(13)), "in order; a repeat is the same record again"
+
+
+def test_a_node_s_lifetime_lies_in_the_partition_of_its_telemetry(
+    bus: BusSettings, broker: Kafka, tmp_path: Path
+) -> None:
+    queue = NodeQueue(Journal(tmp_path / "spool", 1 << 24))
+    publisher = Publisher(bus, queue, "test")
+    publisher.start()
+    nodes = [f"node-{i}" for i in range(7)]
+    for node in nodes:
+        key, layout = NodeKey("test", node), NodeLayout(instance_id="i-0123")
+        record = lifetime(key, layout, START_NS, None, WINDOW_NS, START_NS)
+        queue.append(Entry("NodeLifetime", lifetime_key(key, layout), encode(record), (), key.key))
+        queue.append(entry(node, 0))
+    assert publisher.drain(60, time.sleep)
+    publisher.stop()
+    queue.close()
+    for node in nodes:
+        places = [partition for partition, _ in lifetimes(broker, node)]
+        assert places == [told.partition for told in telemetry(broker, node)]
+        assert places == [partition_for_node(f"test/{node}".encode(), 3)]
+
+
+def test_an_agent_that_was_killed_loses_nothing_that_it_had_cut(
+    bus: BusSettings, broker: Kafka, registry: Registry, tmp_path: Path, unique: Callable[[str], str]
+) -> None:
+    node, state = unique("node")[-40:], tmp_path / "state"
+    options = ["--source", "simulated", "--window-s", "1", "--ends-node"]
+    command = agent_command(broker, registry, node, state, options)
+    with running_agent(command, tmp_path / "first.log") as agent:
+        until(lambda: len(telemetry(broker, node)) > 6, 60)
+        broker.kill9()
+        time.sleep(3.2)
+        agent.kill9()
+    broker.restart()
+    with running_agent(command, tmp_path / "second.log") as agent:
+        agent.wait_log("epoch_begins")
+        time.sleep(2.5)
+        agent.stop()
+    told = telemetry(broker, node)
+    distinct = list(dict.fromkeys(t.headers.id for t in told))
+    first, second = (
+        [i.sequence for i in distinct if i.epoch_ns == epoch]
+        for epoch in sorted({i.epoch_ns for i in distinct})
+    )
+    assert first == list(range(len(first)))
+    assert len(first) > 6 + 2 * 3, "what it had cut while the broker was away"
+    assert second == list(range(len(second)))
+    assert [i.epoch_ns for i in distinct] == sorted(i.epoch_ns for i in distinct), "the old epoch comes first"
+    assert told[-1].headers.goodbye
+    lives = [life for _, life in lifetimes(broker, node)]
+    assert len({life.launched_ns for life in lives}) == 1
+    assert [life.ended_ns is None for life in lives] == [True, True, False]
+    assert AgentSettings(NodeKey("test", node), state).spool_bytes > sum(
+        path.stat().st_size for path in (state / "spool").iterdir()
+    )
