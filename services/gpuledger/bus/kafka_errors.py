@@ -33,6 +33,8 @@ _NO_TOPIC = frozenset(
 
 KAFKA_LOGGER = logging.getLogger("gpuledger.bus.kafka")
 """What librdkafka itself has to say goes here: connections that fail, owners that are fenced."""
+# that the guarantee against gaps is called experimental is known, and said at each start; our tests hold it
+KAFKA_LOGGER.addFilter(lambda record: not record.getMessage().startswith("CONFWARN"))
 
 
 class Complaints:
