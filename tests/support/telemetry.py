@@ -71,12 +71,12 @@ def _end(consumer: Consumer, place: TopicPartition) -> int:
             time.sleep(0.2)
 
 
-def telemetry(kafka: Kafka, node: str) -> list[Told]:
-    """The telemetry records of a node, in the order of its log."""
+def telemetry(kafka: Kafka, node: str = "") -> list[Told]:
+    """The telemetry records of a node (of all), in the order of its log."""
     found = []
     for message in messages(kafka, TELEMETRY):
         headers = RecordHeaders.from_kafka(message.key(), message.headers() or [])  # type: ignore[attr-defined]
-        if headers.id.node != node:
+        if node and headers.id.node != node:
             continue
         _, body = unframe(message.value())  # type: ignore[attr-defined]
         record = decode(_CLASSES[headers.kind], body)
@@ -85,12 +85,12 @@ def telemetry(kafka: Kafka, node: str) -> list[Told]:
     return found
 
 
-def lifetimes(kafka: Kafka, node: str) -> list[tuple[int, NodeLifetime]]:
-    """(partition, statement) of each lifetime of a node."""
+def lifetimes(kafka: Kafka, node: str = "") -> list[tuple[int, NodeLifetime]]:
+    """(partition, statement) of each lifetime of a node (of all)."""
     found = []
     for message in messages(kafka, NODES):
         record = decode(NodeLifetime, unframe(message.value())[1])  # type: ignore[attr-defined]
-        if record.node == node:
+        if not node or record.node == node:
             found.append((message.partition(), record))  # type: ignore[attr-defined]
     return found
 
@@ -156,9 +156,9 @@ def running_agent(
                 process.wait()
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = 30.0, pause_s: float = 0.05) -> None:
     """Return once the condition holds; fails after that time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.05)
+        time.sleep(pause_s)

@@ -1,0 +1,270 @@
+"""The whole agent beside an emulated GPU: what processes do in the kernel's sight is what Kafka has."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from gpuledger.agent.epoch import AgentTime
+from gpuledger.agent.nvml import NvmlSession
+from gpuledger.agent.probes import available
+from gpuledger.agent.probes.symbols import SYMBOLS
+from gpuledger.agent.samplers.nvml import NvmlSampler
+from gpuledger.bus import BusSettings, apply_topics
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.fields import Field
+from gpuledger.contract.operations import LAUNCHES, Operation
+from gpuledger.contract.records import EventBatch, Holdings, SampleBatch
+from gpuledger.localstack import Kafka, Registry
+from tests.emulator import (
+    H100,
+    LIBCUDA,
+    T4,
+    Emulator,
+    counted_calls,
+    finish,
+    make_pod_cgroup,
+    remove_pod_cgroup,
+)
+from tests.support.kafka import STACK_DIRECTORY
+from tests.support.telemetry import Told, agent_command, lifetimes, running_agent, telemetry, until
+
+WINDOW_S = 2
+OPERATION_OF = {symbol.name: Operation(symbol.operation) for symbol in SYMBOLS}
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[Emulator]:
+    with Emulator([H100, H100, T4]) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def bus(tmp_path_factory: pytest.TempPathFactory, registry: Registry) -> Iterator[tuple[Kafka, Registry]]:
+    with Kafka(tmp_path_factory.mktemp("kafka"), STACK_DIRECTORY) as kafka:
+        settings = BusSettings.load(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
+        apply_topics(settings, partitions=1, replication=1)
+        yield kafka, registry
+
+
+@pytest.fixture
+def pod() -> Iterator[tuple[str, str, Path]]:
+    """(pod uid, container id, cgroup)"""
+    pod_uid, container = str(uuid.uuid4()), uuid.uuid4().hex * 2
+    directory = make_pod_cgroup(pod_uid, container)
+    yield pod_uid, container, directory
+    remove_pod_cgroup(directory)
+
+
+def of_pid(told: list[Told], pid: int) -> list[tuple[EventBatch, np.ndarray]]:
+    """The batches that speak of a process, each with the rows that are its calls."""
+    found = []
+    for batch in (t.body for t in told if isinstance(t.body, EventBatch)):
+        places = [place for place, process in enumerate(batch.processes) if process.pid == pid]
+        if places:
+            found.append((batch, np.isin(batch.process, places)))
+    return found
+
+
+def test_calls_of_a_pod_and_of_a_host_process_arrive_exactly(
+    emulator: Emulator,
+    bus: tuple[Kafka, Registry],
+    pod: tuple[str, str, Path],
+    tmp_path: Path,
+    unique: Callable[[str], str],
+) -> None:
+    assert available() is None
+    kafka, registry = bus
+    node, holders = unique("node")[-40:], tmp_path / "holders.yaml"
+    pod_uid, container, cgroup = pod
+    holders.write_text(
+        yaml.safe_dump(
+            {
+                "pods": [
+                    {
+                        "uid": pod_uid,
+                        "namespace": "research",
+                        "name": "train-0",
+                        "containers": [
+                            {"name": "main", "id": container, "devices": [{"id": emulator.uuids[1]}]}
+                        ],
+                    }
+                ]
+            }
+        )
+    )
+    options = ["--holders", str(holders), "--window-s", str(WINDOW_S), "--ends-node"]
+    options += ["--preattach", str(LIBCUDA), "--instance-type", "p5.48xlarge"]
+    command = agent_command(kafka, registry, node, tmp_path / "state", options)
+    with running_agent(command, tmp_path / "agent.log", emulator.env) as agent:
+        agent.wait_log("epoch_begins")
+        counting = emulator.spawn(
+            ["count", "--rounds", "23", "--host-threads", "3"],
+            cgroup=cgroup,
+            visible_devices=emulator.uuids[1],
+        )
+        host = emulator.spawn(
+            ["train", "--duration-us", "900", "--gap-us", "9000", "--memory", "1G"], visible_devices="0"
+        )
+        report = json.loads(counting.communicate(timeout=60)[0].strip().splitlines()[-1])
+        until(lambda: sum(t.headers.last for t in telemetry(kafka, node)) > 3, 60, pause_s=1.0)
+        finish(host)
+        agent.stop()
+    told = telemetry(kafka, node)
+    assert report
+    assert [t.headers.id.sequence for t in told] == list(range(len(told)))
+    last = told[-1]
+    assert last.headers.goodbye
+    assert (last.body.header.lost_kernel, last.body.header.lost_user) == (0, 0)
+
+    expected: Counter[Operation] = Counter()
+    for name, calls in counted_calls(23, 3).items():
+        if name in OPERATION_OF:
+            expected[OPERATION_OF[name]] += calls.calls
+    seen: Counter[Operation] = Counter()
+    for batch, rows in of_pid(told, counting.pid):
+        seen.update(Operation(code) for code in batch.operation[rows].tolist())
+        process = next(p for p in batch.processes if p.pid == counting.pid)
+        assert (process.consumer_kind, process.consumer, process.container) == ("pod", pod_uid, "main")
+        assert not process.pending
+        assert {batch.devices[d] for d in batch.device[rows].tolist() if d >= 0} <= {emulator.uuids[1]}
+    assert seen == expected
+
+    launched = [
+        (batch, rows & np.isin(batch.operation, list(LAUNCHES))) for batch, rows in of_pid(told, host.pid)
+    ]
+    assert sum(int(rows.sum()) for _, rows in launched) > 100
+    for batch, rows in launched:
+        process = next(p for p in batch.processes if p.pid == host.pid)
+        assert process.consumer_kind == "host_process"
+        assert {batch.devices[d] for d in batch.device[rows].tolist()} == {emulator.uuids[0]}
+
+    ends = [p for t in told if isinstance(t.body, SampleBatch) for p in t.body.processes if p.ended_ns]
+    assert {counting.pid, host.pid} <= {p.pid for p in ends}
+
+    keyframes = [t.body for t in told if t.headers.keyframe]
+    resident = [
+        int(size)
+        for frame in keyframes
+        if isinstance(frame, Holdings)
+        for process, size in zip(frame.resident_process, frame.resident_bytes, strict=True)
+        if frame.processes[int(process)].pid == host.pid
+    ]
+    assert set(resident) == {1 << 30}
+    layout = keyframes[-1].layout  # type: ignore[union-attr]
+    assert [device.uuid for device in layout.devices] == emulator.uuids
+    assert layout.instance_type == "p5.48xlarge"
+
+    measured = {
+        Field(code) for t in told if isinstance(t.body, SampleBatch) for code in t.body.field.tolist()
+    }
+    assert {
+        Field.GPU_UTILIZATION,
+        Field.ENGINE_ACTIVE,
+        Field.SM_ACTIVE,
+        Field.FRAMEBUFFER_USED_BYTES,
+        Field.ENERGY_JOULES,
+        Field.PROCESS_SM_UTILIZATION,
+        Field.PROCESS_MEMORY_BYTES,
+    } <= measured
+    delays = [
+        t.append_ns - t.headers.window_start_ns - t.headers.window_length_ns for t in told if t.headers.last
+    ]
+    assert np.median(delays) < 1_500_000_000
+    lives = [life for _, life in lifetimes(kafka, node)]
+    assert [life.ended_ns is not None for life in lives] == [False, True]
+
+
+def test_a_second_agent_of_a_node_is_refused(
+    bus: tuple[Kafka, Registry], tmp_path: Path, unique: Callable[[str], str]
+) -> None:
+    options = ["--source", "simulated", "--window-s", "1"]
+    command = agent_command(*bus, unique("node")[-40:], tmp_path / "state", options)
+    with running_agent(command, tmp_path / "first.log") as first:
+        first.wait_log("epoch_begins")
+        with running_agent(command, tmp_path / "second.log") as second:
+            until(lambda: second.process.poll() is not None)
+            assert "another agent of this node runs" in second.log
+        first.stop()
+
+
+def test_measurements_say_what_the_device_did_and_for_how_long(emulator: Emulator) -> None:
+    clock = SystemClock()
+    with emulator.nvml_here():
+        session = NvmlSession()
+        try:
+            time = AgentTime.begin(clock, "boot")
+            sampler = NvmlSampler(session, clock, time)
+            busy = emulator.spawn(
+                ["train", "--duration-us", "2000", "--burst", "20", "--gap-us", "10000"], visible_devices="1"
+            )
+            clock.sleep(0.7)
+            first = sampler.sample()
+            clock.sleep(1.0)
+            taken = sampler.sample()
+            finish(busy)
+            sampler.close()
+        finally:
+            session.close()
+    assert [device.uuid for device in session.devices] == emulator.uuids
+    assert session.devices[0].memory_total_bytes > 0
+    values = {(s.device, s.field): s for s in taken.samples if s.pid is None}
+    engine = values[emulator.uuids[1], Field.ENGINE_ACTIVE]
+    assert 0.6 < engine.value < 0.95
+    assert (engine.start_ns, engine.start_ns + engine.duration_ns) == (
+        first.through_ns,
+        taken.through_ns,
+    ) or (abs(engine.start_ns - first.through_ns) < 50_000_000)
+    assert values[emulator.uuids[0], Field.ENGINE_ACTIVE].value == 0.0
+    assert values[emulator.uuids[1], Field.SM_ACTIVE].value <= engine.value + 0.01
+    memory = values[emulator.uuids[1], Field.FRAMEBUFFER_USED_BYTES]
+    assert memory.duration_ns == 0
+    shares = [s for s in taken.samples if s.field is Field.PROCESS_SM_UTILIZATION]
+    assert {(s.device, s.pid) for s in shares} == {(emulator.uuids[1], busy.pid)}
+    assert 0.5 < shares[0].value <= 1.0
+    assert 0 < shares[0].duration_ns <= 2_000_000_000
+    assert abs(shares[0].start_ns + shares[0].duration_ns - taken.through_ns) < 1_000_000_000
+    assert set(taken.contexts[emulator.uuids[1]]) == {busy.pid}
+    energy = values[emulator.uuids[1], Field.ENERGY_JOULES]
+    assert energy.value > values[emulator.uuids[0], Field.ENERGY_JOULES].value > 0
+
+
+def test_a_device_without_profiling_counters_has_no_value_and_not_zero(emulator: Emulator) -> None:
+    clock = SystemClock()
+    with emulator.nvml_here():
+        session = NvmlSession()
+        try:
+            sampler = NvmlSampler(session, clock, AgentTime.begin(clock, "boot"))
+            clock.sleep(0.2)
+            taken = sampler.sample()
+            sampler.close()
+        finally:
+            session.close()
+    fields = {s.field for s in taken.samples if s.device == emulator.uuids[2]}
+    assert Field.GPU_UTILIZATION in fields
+    assert not fields & {Field.ENGINE_ACTIVE, Field.SM_ACTIVE, Field.DRAM_ACTIVE}
+
+
+def test_when_the_driver_has_gone_every_device_is_lost_and_nothing_is_measured() -> None:
+    clock = SystemClock()
+    with Emulator([H100]) as gone, gone.nvml_here():
+        session = NvmlSession()
+        try:
+            sampler = NvmlSampler(session, clock, AgentTime.begin(clock, "boot"))
+            clock.sleep(0.2)
+            assert sampler.sample().samples
+            gone.stop()
+            taken = sampler.sample()
+            sampler.close()
+        finally:
+            session.close()
+    assert taken.samples == []
+    assert taken.lost == {gone.uuids[0]}
+    assert {gap.reason for gap in taken.gaps} == {"lost"}
