@@ -5,7 +5,7 @@ import pytest
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.rules import EVENT_GRACE_NS, SAMPLE_WAIT_NS
 from gpuledger.agent.samplers import Gap, Round, Sample
-from gpuledger.agent.state import View
+from gpuledger.agent.state import ResidentTotals, View
 from gpuledger.agent.windows import Part
 from gpuledger.contract.fields import Field, SampleSource
 from gpuledger.contract.operations import Operation
@@ -162,6 +162,15 @@ def test_a_change_right_at_the_border_is_on_the_keyframe_alone() -> None:
         (0, True, False),
         (W, True, True),
     ]
+
+
+def test_a_correction_of_resident_memory_holds_from_its_instant() -> None:
+    bench = Bench()
+    allocate = Operation.ALLOCATE_DEVICE
+    bench.cutter.add_events(joined([event(2 * S, allocate, bytes=5), event(4 * S, allocate, bytes=7)]))
+    bench.cutter.change(3 * S, ResidentTotals({(0, 0): 100}))
+    holdings = [p for p in bench.advance(W + EVENT_GRACE_NS) if isinstance(p, Holdings)]
+    assert [(h.time_ns, h.resident_bytes.tolist()) for h in holdings] == [(0, []), (3 * S, [100]), (W, [107])]
 
 
 def test_a_sample_is_repeated_in_every_window_that_it_overlaps() -> None:

@@ -135,6 +135,12 @@ def test_a_silent_context_is_witnessed_where_probes_are_on_all_its_libraries() -
     assert [processes[i].witnessed for i in (seen, partly) if i is not None] == [True, False]
 
 
+def test_an_argument_that_is_no_size_does_not_become_a_negative_one() -> None:
+    rows = np.concatenate([raw(S, bytes=2**64 - 1, duration_ns=2**63), raw(S, bytes=5)])
+    events = table(StatedProcesses()).resolve(rows, 0)
+    assert (events["bytes"].tolist(), events["duration_ns"].tolist()) == ([0, 5], [0, 5])
+
+
 @pytest.fixture
 def reader() -> ProcReader:
     return ProcReader(CgroupPaths())

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.lifetime import launched_ns
+from gpuledger.agent.probes.events import Losses, RawEvents, Resident
 from gpuledger.agent.service import Agent
 from gpuledger.agent.settings import AgentSettings, read_layout
 from gpuledger.agent.simulated import SimulatedHolders, SimulatedNode, SimulatedProcesses, SimulatedSource
@@ -22,21 +24,48 @@ from tests.support.agent import NODE, S
 TENTH = S // 10
 
 
+class LossySource(SimulatedSource):
+    """It can lose calls, and it can fail."""
+
+    lost = Losses()
+    broken = False
+    early = 0
+
+    def losses(self) -> Losses:
+        return self.lost
+
+    def resident(self) -> list[Resident]:
+        return [entry for entry in super().resident() if entry.ordinal == 1]
+
+    def drain(self) -> RawEvents:
+        if self.broken:
+            raise OSError("the ring is gone")
+        rows = super().drain()
+        if self.early:
+            rows["time_ns"] -= np.uint64(self.early)
+            self.early = 0
+        return rows
+
+
 class Bench:
     """An agent whose ticks are called, and the queue that it fills."""
 
-    def __init__(self, directory: Path, unix_ns: int = 1_000_000 * S, spool_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self, directory: Path, unix_ns: int = 1_000_000 * S, spool_bytes: int = 64 << 20, early_ns: int = 0
+    ) -> None:
         self.clock = ManualClock(unix_ns, boot_ns=500 * S)
         self.queue = NodeQueue(Journal(directory / "spool", spool_bytes))
         node = SimulatedNode()
         layout = NodeLayout(instance_id="i-1", instance_type="p5.48xlarge", devices=node.devices)
         self.settings = AgentSettings(NODE, directory, WindowGrid(10 * S), layout)
+        self.source = LossySource(node, self.clock)
+        self.source.early = early_ns
         self.agent = Agent(
             self.settings,
             self.clock,
             AgentTime.begin(self.clock, "boot"),
             self.queue,
-            SimulatedSource(node, self.clock),
+            self.source,
             SimulatedProcesses(node),
             None,
             SimulatedHolders(node),
@@ -149,6 +178,50 @@ def test_a_spool_that_fills_makes_windows_coarse_and_never_loses_their_frame(tmp
     closed = max(h.window_start_ns for h, _ in records if h.last) + 10 * S - 1_000_000 * S
     assert told + lost == len(SimulatedNode().events(500 * S, 500 * S + closed)) + 10
     assert bench.queue.refused == 0
+
+
+def test_lost_calls_are_counted_in_the_header_and_memory_is_corrected(bench: Bench) -> None:
+    bench.run(12)
+    bench.source.lost = Losses(ring_full=3, threads_full=2, unreturned=1, return_without_entry=7)
+    bench.run(9)
+    records = bench.records()
+    header = records[-1][1].header
+    assert (header.lost_kernel, header.lost_user, header.unpaired_returns) == (6, 0, 7)
+    assert records[0][1].header.lost_kernel == 0
+    last = [body for headers, body in records if headers.keyframe][-1]
+    assert isinstance(last, Holdings)
+    assert sorted(int(size) >> 30 for size in last.resident_bytes) == [10, 20, 30], "as the kernel counts"
+
+
+def test_losses_count_from_the_epoch_s_begin(bench: Bench) -> None:
+    bench.source.lost = Losses(ring_full=3)
+    bench.run(5)
+    bench.clock.step(4 * S)
+    bench.run(2)
+    bench.source.lost = Losses(ring_full=5)
+    bench.run(10)
+    losses = {headers.id.epoch_ns: body.header.lost_kernel for headers, body in bench.records()}
+    assert losses == {500 * S: 3, 505 * S: 2}
+
+
+def test_what_returned_before_the_epoch_is_in_no_window_and_its_memory_is_known(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, early_ns=S)
+    bench.run(11)
+    records = bench.records()
+    events = [body for _, body in records if isinstance(body, EventBatch)]
+    assert sum(len(batch.time_ns) for batch in events) == len(SimulatedNode().events(500 * S, 510 * S))
+    keyframe = next(body for headers, body in records if headers.keyframe)
+    assert isinstance(keyframe, Holdings)
+    assert sorted(int(size) >> 30 for size in keyframe.resident_bytes) == [4, 10, 20, 30, 60]
+
+
+def test_an_agent_that_fails_does_not_end_its_node(
+    bench: Bench, nodes: Callable[[], list[NodeLifetime]]
+) -> None:
+    bench.source.broken = True
+    with pytest.raises(OSError, match="ring"):
+        bench.agent.run(ends_node=True)
+    assert [life.ended_ns for life in nodes()] == [None]
 
 
 @pytest.fixture

@@ -118,9 +118,10 @@ class ProcessTable:
             return events
         events["time_ns"] = raw["time_ns"].astype(np.int64) + offset_ns
         for name in ("duration_ns", "bytes", "launched_threads", "function"):
-            events[name] = (
-                raw[name].view(np.int64) if raw[name].flags.c_contiguous else raw[name].astype("i8")
-            )
+            events[name] = raw[name].astype(np.int64)
+        for name in ("duration_ns", "bytes", "launched_threads"):
+            # an argument of 2**63 or more is no size of anything; the call itself still counts
+            events[name] = np.maximum(events[name], 0)
         for name in ("tid", "result", "operation"):
             events[name] = raw[name]
         key = (

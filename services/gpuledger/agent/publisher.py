@@ -31,6 +31,7 @@ from gpuledger.contract.wire import frame
 MAX_FLYING = 256  # records; a round trip takes milliseconds, more would only be sent twice after a break
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 IDLE_S = 0.1
+STOP_S = 5.0  # a thread that waits for a broker's answer longer than that is left behind: it sends no more
 POLL_S = 0.02
 REGISTRY_RETRY_S = 1.0  # the pause is ours, so that a stop is heard within a second
 
@@ -64,7 +65,7 @@ class Publisher:
     def stop(self) -> None:
         """End the thread; what is not delivered stays in the queue."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(STOP_S)
 
     def _run(self) -> None:
         pause_s = FIRST_PAUSE_S

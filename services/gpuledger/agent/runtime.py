@@ -83,8 +83,7 @@ def running(
         stack.enter_context(NodeLock(settings.state_directory))
         queue = NodeQueue(Journal(settings.state_directory / SPOOL_DIRECTORY, settings.spool_bytes))
         stack.callback(queue.close)
-        time = AgentTime.begin(clock, boot_id())
-        agent = _agent(stack, settings, sources, clock, time, queue)
+        agent = _agent(stack, settings, sources, clock, queue)
         publisher = Publisher(bus, queue, f"gpuledger-agent-{settings.node.node}")
         publisher.start()
         stack.callback(publisher.stop)
@@ -97,7 +96,6 @@ def _agent(
     settings: AgentSettings,
     sources: Sources,
     clock: Clock,
-    time: AgentTime,
     queue: NodeQueue,
 ) -> Agent:
     holders: HolderSource = FileHolders(sources.holders_file) if sources.holders_file else NoHolders()
@@ -106,6 +104,7 @@ def _agent(
         if sources.holders_file is None:
             holders = SimulatedHolders(node)
         settings = replace(settings, layout=replace(settings.layout, devices=node.devices))
+        time = AgentTime.begin(clock, boot_id())
         sampler = SamplerThread(SimulatedSampler(node, clock, time), clock, time)
         source: EventSource | None = SimulatedSource(node, clock)
         return Agent(settings, clock, time, queue, source, SimulatedProcesses(node), sampler, holders)
@@ -121,5 +120,8 @@ def _agent(
         source.start()
         for path in sources.preattach:
             source.preattach(path)
+        source.refresh()
+    # only now, with the probes in place: a window that begins with the epoch was seen whole
+    time = AgentTime.begin(clock, boot_id())
     thread = SamplerThread(NvmlSampler(session, clock, time), clock, time) if session else None
     return Agent(settings, clock, time, queue, source, reader, thread, holders)

@@ -59,8 +59,8 @@ class SamplerThread:
             wait_s = (PERIOD_NS - now % PERIOD_NS) / NS_PER_S
             if self._stop.wait(min(wait_s, SLICE_S)):
                 return
-            if wait_s > SLICE_S:
-                continue
+            if wait_s > SLICE_S or self._time.now_ns(self._clock) % PERIOD_NS > PERIOD_NS // 2:
+                continue  # not there yet, by however little: a round must reach its second
             new_time, self._new_time = self._new_time, None
             if new_time is not None:
                 self._time = new_time

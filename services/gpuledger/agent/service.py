@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
+import numpy as np
 import structlog
 
 from gpuledger import __version__
@@ -20,9 +21,10 @@ from gpuledger.agent.samplers.samples import Round
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.settings import AgentSettings
 from gpuledger.agent.spool import Entry, NodeQueue
-from gpuledger.agent.state import NodeState, View
+from gpuledger.agent.state import NodeState, ResidentTotals, View
 from gpuledger.agent.windows import Part, WindowCutter
 from gpuledger.contract.clock import NS_PER_S, Clock
+from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.headers import Kind, RecordHeaders
 from gpuledger.contract.records import EventBatch, Holdings, NodeLifetime, SampleBatch, encode, record_name
 
@@ -65,12 +67,13 @@ class Agent:
         self._rules = CutterRules(
             settings.grid, samples_expected=sampler is not None, agent_version=__version__
         )
-        self._losses_before = Losses()
+        self._losses_before = self._losses_seen = Losses()
         self._view = self._state.view = View(holders.read())
         self._problem = ""
         self._slow_due_ns = 0
         self._sync_due_ns = 0
         self._begin_epoch(time)
+        self._take_beginnings()
 
     def stop(self) -> None:
         """Have `run` return soon."""
@@ -78,18 +81,19 @@ class Agent:
 
     def run(self, ends_node: bool = False) -> None:
         """Work until stopped. ``ends_node``: the node ends with it, which is said to all."""
-        launched = launched_ns(
-            self._settings.state_directory, self._settings.launched_ns, self._time.now_ns(self._clock)
-        )
+        first_ns = self._time.unix_ns(self._time.epoch.started_boot_ns)
+        launched = launched_ns(self._settings.state_directory, self._settings.launched_ns, first_ns)
         self._state_lifetime(launched, None)
         if self._sampler is not None:
             self._sampler.start()
+        ends = False
         try:
             while not self._stop.is_set():
                 self.tick()
                 self._stop.wait(TICK_S)
+            ends = ends_node
         finally:
-            self._finish(launched, ends_node)
+            self._finish(launched, ends)  # an agent that fails does not end its node
 
     def tick(self) -> None:
         """One pass: take what there is, put out what is due."""
@@ -102,6 +106,15 @@ class Agent:
         now_ns = self._take()
         self._put(self._cutter.advance(now_ns))
         metrics.LOOP_SECONDS.inc((self._clock.boot_ns() - began_ns) / NS_PER_S)
+
+    def _take_beginnings(self) -> None:
+        """What returned before the epoch is in none of its windows; its work and memory may still be there."""
+        if self._source is not None:
+            events = self._state.processes.resolve(self._source.drain(), self._time.offset_ns)
+            started_ns = self._time.unix_ns(self._time.epoch.started_boot_ns)
+            early = events["time_ns"] < started_ns
+            self._state.apply(events[early][np.argsort(events["time_ns"][early], kind="stable")])
+            self._cutter.add_events(events[~early])
 
     def _take(self) -> int:
         """Everything that is there by now; the agent time up to which it is."""
@@ -136,7 +149,7 @@ class Agent:
             reports = self._source.probes()
             metrics.LIBRARIES.set(len(reports))
             self._state.processes.witness({(report.device, report.inode) for report in reports})
-            self._count_losses(self._source.losses())
+            self._count_losses(self._source, self._source.losses())
         holders = self._holders.read()
         metrics.HOLDERS_OK.set(not self._holders.problem)
         if self._holders.problem != self._problem:
@@ -152,11 +165,24 @@ class Agent:
         self._view = view
         self._cutter.change(self._time.now_ns(self._clock), view)
 
-    def _count_losses(self, losses: Losses) -> None:
+    def _count_losses(self, source: EventSource, losses: Losses) -> None:
+        if losses.events != self._losses_seen.events:
+            self._correct_resident(source)
+        self._losses_seen = losses
         before = self._losses_before
         unpaired = losses.return_without_entry - before.return_without_entry
         kernel = losses.events - before.events - unpaired
         self._cutter.lost = Lost(kernel, self._cutter.lost.user, unpaired)
+
+    def _correct_resident(self, source: EventSource) -> None:
+        """Calls were lost, perhaps allocations: what the kernel counts by itself is right whatever came."""
+        processes = self._state.processes
+        totals: dict[tuple[int, int], int] = {}
+        for entry in source.resident():
+            index = processes.find(entry.pid, entry.start_ns)
+            if index is not None and (device := processes.device_of(index, entry.ordinal)) >= 0:
+                totals[index, device] = totals.get((index, device), 0) + entry.bytes
+        self._cutter.change(self._time.now_ns(self._clock), ResidentTotals(totals))
 
     def _keep_disk(self) -> None:
         now = self._clock.boot_ns()
@@ -182,7 +208,7 @@ class Agent:
         self._time = time
         self._cutter = WindowCutter(self._settings.node, time, self._state, self._rules)
         if self._source is not None:
-            self._losses_before = self._source.losses()
+            self._losses_before = self._losses_seen = self._source.losses()
         metrics.EPOCHS.inc()
         _log.info("epoch_begins", boot_id=time.epoch.boot_id, epoch_ns=time.epoch.started_boot_ns)
 
@@ -200,7 +226,10 @@ class Agent:
     def _finish(self, launched: int, ends_node: bool) -> None:
         if self._sampler is not None:
             self._sampler.stop()
-        self._take()
+        try:
+            self._take()
+        except Exception:
+            _log.exception("last_drain_failed")  # what was taken before still goes out
         now_ns = self._time.now_ns(self._clock)
         self._put(self._cutter.finish(now_ns, goodbye=ends_node))
         if ends_node:
@@ -234,7 +263,14 @@ class Agent:
         node_key: bytes = b"",
     ) -> None:
         name = record_name(record)
-        if self._queue.append(Entry(name, key, encode(record), headers, node_key)):
+        try:
+            body = encode(record)
+        except BadRecord as error:
+            # it can not be said in the contract's words: its window shows the missing part, the rest goes on
+            _log.error("record_not_encoded", record=name, error=str(error))
+            metrics.RECORDS_REFUSED.inc()
+            return
+        if self._queue.append(Entry(name, key, body, headers, node_key)):
             metrics.RECORDS_QUEUED.labels(name).inc()
             return
         metrics.RECORDS_REFUSED.inc()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from gpuledger.agent.events import Events
 from gpuledger.agent.holders.source import Holders
@@ -20,6 +20,15 @@ class View(NamedTuple):
 
     holders: Holders | None
     lost: frozenset[str] = frozenset()
+
+
+class ResidentTotals(NamedTuple):
+    """What the kernel itself counts as resident: bytes by (process, device)."""
+
+    totals: dict[tuple[int, int], int]
+
+
+Change: TypeAlias = View | ResidentTotals
 
 
 class NodeState:
@@ -64,6 +73,13 @@ class NodeState:
         """Advance by a chunk of events that is ordered by time."""
         self.outstanding.apply(events)
         self.resident.apply(events)
+
+    def change(self, change: Change) -> None:
+        """From now on it is so."""
+        if isinstance(change, View):
+            self.view = change
+        else:
+            self.resident.set_traced(change.totals)
 
     def note_ends(self, now_boot_ns: int) -> None:
         """Find the processes that have ended; `settle` takes what they held once their time has come."""

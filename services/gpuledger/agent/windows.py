@@ -19,7 +19,7 @@ from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.events import Events, no_events
 from gpuledger.agent.rules import HOLLOW, TALLY, CutterRules, Lost
 from gpuledger.agent.samplers.samples import Gap, Round, Sample
-from gpuledger.agent.state import NodeState, View
+from gpuledger.agent.state import Change, NodeState
 from gpuledger.contract.columns import Longs
 from gpuledger.contract.fields import SampleSource
 from gpuledger.contract.identity import NodeKey
@@ -49,7 +49,7 @@ class WindowCutter:
         self._samples: list[tuple[Sample, int | None]] = []
         self._gaps: list[Gap] = []
         self._measured_ns = started
-        self._changes: list[tuple[int, int, View]] = []
+        self._changes: list[tuple[int, int, Change]] = []
         self._change_count = 0
         self._coarsening = 0
         self._intervals = OutstandingIntervals(started, {})
@@ -81,9 +81,9 @@ class WindowCutter:
         self._gaps += [gap for gap in taken.gaps if _reaches(gap, self._window)]
         self._measured_ns = max(self._measured_ns, taken.through_ns)
 
-    def change(self, at_ns: int, view: View) -> None:
-        """From ``at_ns`` on, holders or devices are as in ``view``."""
-        heapq.heappush(self._changes, (at_ns, self._change_count, view))
+    def change(self, at_ns: int, change: Change) -> None:
+        """From ``at_ns`` on, holders, devices or resident memory are as in ``change``."""
+        heapq.heappush(self._changes, (at_ns, self._change_count, change))
         self._change_count += 1
 
     def advance(self, now_ns: int) -> Iterator[Part]:
@@ -96,7 +96,7 @@ class WindowCutter:
             change_ns = max(self._changes[0][0], self._window) if self._changes else end
             if change_ns < end and change_ns <= settled:
                 yield from self._release(change_ns)
-                self._state.view = heapq.heappop(self._changes)[2]
+                self._state.change(heapq.heappop(self._changes)[2])
                 yield from self._emit_events(all_=True)
                 yield self._state.holdings(self._header(), change_ns, keyframe=False)
             elif change_ns >= end and end <= settled and self._is_measured(end, now_ns):
@@ -127,7 +127,7 @@ class WindowCutter:
     def _open_first(self) -> Iterator[Part]:
         self._opened = True
         while self._changes and self._changes[0][0] <= self._started:
-            self._state.view = heapq.heappop(self._changes)[2]
+            self._state.change(heapq.heappop(self._changes)[2])
         if self._window == self._started:
             yield from self._open()
         else:
@@ -138,7 +138,7 @@ class WindowCutter:
     def _open(self) -> Iterator[Part]:
         self._part = 0
         while self._changes and self._changes[0][0] <= self._window:
-            self._state.view = heapq.heappop(self._changes)[2]
+            self._state.change(heapq.heappop(self._changes)[2])
         self._set_coarsening(self._window)
         yield self._state.holdings(self._header(), self._window, keyframe=True)
 

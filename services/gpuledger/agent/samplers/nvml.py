@@ -42,6 +42,7 @@ class _DeviceState:
         self.seen_us = 0  # newest per-process sample, NVML's clock; each device has its own
         self.energy_mj: int | None = None
         self.gpm: GpmReader | None = None
+        self.gpm_since_ns = since_ns
         self.silent: set[Field] = set()  # not supported: said once, not every second
         self.lost = False
 
@@ -59,6 +60,7 @@ class NvmlSampler:
         ]
         for state in self._states:
             state.gpm = GpmReader.open(state.handle)
+            state.gpm_since_ns = time.now_ns(clock)
             state.seen_us = clock.unix_ns() // NS_PER_US
 
     def rebase(self, time: AgentTime) -> None:
@@ -66,6 +68,7 @@ class NvmlSampler:
         shift = time.offset_ns - self._time.offset_ns
         for state in self._states:
             state.since_ns += shift
+            state.gpm_since_ns += shift
         self._time = time
 
     def sample(self) -> Round:
@@ -89,6 +92,8 @@ class _DeviceRound:
     def __init__(self, state: _DeviceState, taken: Round, clock: Clock, time: AgentTime) -> None:
         self._state = state
         self._taken = taken
+        self._clock = clock
+        self._time = time
         self._now_ns = time.now_ns(clock)
         self._ahead_ns = self._now_ns - clock.unix_ns()  # agent time minus wall clock
         self._start_ns = max(state.since_ns, self._now_ns - MAX_INTERVAL_NS)
@@ -209,6 +214,8 @@ class _DeviceRound:
         self._taken.contexts[self._state.uuid] = found
 
     def _gpm(self, gpm: GpmReader) -> None:
+        now_ns = self._time.now_ns(self._clock)
+        start_ns, self._state.gpm_since_ns = self._state.gpm_since_ns, now_ns
         try:
             metrics = gpm.read()
         except Missing as missing:
@@ -216,4 +223,4 @@ class _DeviceRound:
             return
         for field, percent in metrics.items():
             value = BLANK if percent is None else ratio_of_percent(percent)
-            self._add(field, value, source=SampleSource.GPM)
+            self._add(field, value, start_ns=start_ns, duration_ns=now_ns - start_ns, source=SampleSource.GPM)

@@ -55,6 +55,7 @@ class Journal:
         directory.mkdir(parents=True, exist_ok=True)
         self._sizes = {int(path.stem): path.stat().st_size for path in directory.glob("*.segment")}
         self._acknowledged = self._read_acknowledged()
+        self._noted: Position | None = None
         for segment in sorted(self._sizes):
             if segment < self._acknowledged.segment:
                 self._delete(segment)
@@ -139,9 +140,12 @@ class Journal:
 
     def note(self) -> None:
         """Write down what is acknowledged, so that the next life sends less twice. Raises OSError."""
+        if self._noted == self._acknowledged:
+            return
         temporary = self.directory / f"{ACKNOWLEDGED}.new"
         temporary.write_text(f"{self._acknowledged.segment} {self._acknowledged.offset}\n", encoding="ascii")
         temporary.replace(self.directory / ACKNOWLEDGED)
+        self._noted = self._acknowledged
 
     def sync(self) -> None:
         """Have the disk keep what was appended. Raises OSError."""
