@@ -35,7 +35,7 @@ def ask(server: EmbeddedWarehouse, query: str, **parameters: str) -> httpx.Respo
         "SELECT * FROM `{path}`",
         "CREATE TABLE x (a String) ENGINE = File(CSV, '{path}')",
         "CREATE DATABASE x ENGINE = Filesystem('/')",
-        "CREATE DICTIONARY x (a UInt64) PRIMARY KEY a SOURCE(FILE(path '{path}' format 'TSV')) LAYOUT(FLAT())",
+        "CREATE DICTIONARY x (a Int8) PRIMARY KEY a SOURCE(FILE(path '{path}' format 'CSV')) LAYOUT(FLAT)",
         "INSERT INTO FUNCTION file('{path}.new', 'CSV', 'a String') SELECT 'x'",
         "SELECT 1 INTO OUTFILE '{path}.new'",
         "SELECT 'a' AS a FORMAT Template SETTINGS format_template_row = '{path}'",

@@ -6,9 +6,12 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
+
+import pyarrow as pa
 
 from gpuledger.contract.clock import NS_PER_S, Clock
-from gpuledger.sink.tables import Arrival
+from gpuledger.sink.tables import Arrival, charge_rows, charge_windows
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -16,9 +19,7 @@ Place = tuple[str, int]
 MAX_WAIT_S = 0.25  # of the 5 s that a row may take from window end to query
 MAX_ROWS = 100_000  # some 50 MB of Arrow, 0.3 s of insert: more rows at once make it no faster
 MAX_SETS = 20_000  # bounds the heads of a batch of empty sets
-MAX_HELD_ROWS = (
-    4 * MAX_ROWS
-)  # beyond this the source is paused: memory stays bounded while ClickHouse is away
+HELD_BATCHES = 4  # beyond these the source is paused: memory stays bounded while ClickHouse is away
 
 
 class Flow(Enum):
@@ -39,12 +40,27 @@ class Batch:
     arrivals: list[Arrival] = field(default_factory=list)
     through: dict[Place, int] = field(default_factory=dict)
 
+    @cached_property
+    def rows(self) -> pa.Table | None:
+        """The rows of all sets for charge_rows; None when every set is empty."""
+        filled = [arrival for arrival in self.arrivals if arrival.rows]
+        return charge_rows(filled) if filled else None
+
+    @cached_property
+    def windows(self) -> pa.Table:
+        """One row per set for charge_windows."""
+        return charge_windows(self.arrivals)
+
+    def prepare(self) -> None:
+        """Build both tables now, in the thread that reads, while another batch is being written."""
+        _ = self.rows, self.windows
+
     def forget(self, places: Collection[Place]) -> None:
         """Do not commit these partitions: they are no longer ours."""
         for place in places:
             self.through.pop(place, None)
 
-    @property
+    @cached_property
     def token(self) -> str:
         """Names the content: topic, partition, offsets, and a digest of windows and revisions.
 
@@ -79,8 +95,9 @@ class Batcher:
 
     @property
     def flow(self) -> Flow:
-        """Whether more may be read."""
-        return Flow.PAUSED if self._rows + len(self._waiting.arrivals) >= 4 * self._max_rows else Flow.OPEN
+        """Whether more may be read; an empty set counts as a row."""
+        held = self._rows + len(self._waiting.arrivals)
+        return Flow.PAUSED if held >= HELD_BATCHES * self._max_rows else Flow.OPEN
 
     def add(self, arrival: Arrival) -> None:
         """Take a charge set that is to be written."""

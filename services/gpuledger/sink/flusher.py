@@ -63,6 +63,8 @@ class Flusher:
         """Start to write a batch; not while ``busy``."""
         if self._running is not None:
             raise RuntimeError("a batch is under way")
+        if batch.arrivals:
+            batch.prepare()
         self._batch = batch
         self._running = self._thread.submit(self._write, batch)
 

@@ -17,7 +17,7 @@ from gpuledger.contract.clock import Clock
 from gpuledger.contract.windows import NS_PER_S, hour_start
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.hours import HourKeeper, Key
-from gpuledger.sink.tables import Arrival, charge_rows, charge_windows
+from gpuledger.sink.tables import Arrival
 from gpuledger.warehouse.client import Warehouse
 
 
@@ -47,9 +47,8 @@ class Writer:
 
     def write_rows(self, batch: Batch) -> None:
         """Step 1: the rows of every set."""
-        filled = [a for a in batch.arrivals if a.rows]
-        if filled:
-            self._warehouse.insert_arrow("charge_rows", charge_rows(filled), f"rows {batch.token}")
+        if batch.rows is not None:
+            self._warehouse.insert_arrow("charge_rows", batch.rows, f"rows {batch.token}")
 
     def mark(self, arrivals: Sequence[Arrival]) -> None:
         """Step 2: say which hours change, before they do."""
@@ -64,7 +63,7 @@ class Writer:
 
     def publish(self, batch: Batch) -> None:
         """Step 3: the heads, which make the rows seen."""
-        self._warehouse.insert_arrow("charge_windows", charge_windows(batch.arrivals), f"heads {batch.token}")
+        self._warehouse.insert_arrow("charge_windows", batch.windows, f"heads {batch.token}")
 
     def store_hours(self) -> int:
         """Store the sums of settled hours that changed; returns how many are clean now.

@@ -1,0 +1,168 @@
+"""Rows per second that the sink's writer puts into the embedded server over HTTP.
+
+A batch is what the sink writes at once: some 100,000 rows of sets as an 8-GPU node makes them (25 rows), from
+numpy columns to rows that a query sees: Arrow tables built, rows, marks of hours and heads inserted, one
+batch built while another is written, as in the sink. The baseline is the same rows as Python tuples through
+the driver's ``insert``. Decoding of the records is not in it: see the benchmark of the codec.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.figures import repeat, write_figure
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.records import ChargeSet
+from gpuledger.sink.batcher import Batch
+from gpuledger.sink.tables import DOUBLE_COLUMNS, LONG_COLUMNS, MONEY_COLUMNS, TEXT_COLUMNS, Arrival
+from gpuledger.sink.writer import Writer
+from gpuledger.warehouse import Warehouse, connect, migrate
+from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
+
+ROWS_OF_SET = 25  # 8 GPUs with two consumers and the pool each, and the node
+SETS_OF_BATCH = 4_000
+NODES = 400
+BATCHES_OF_RUN = 3
+RUNS = 5
+BASELINE_SETS = 200  # slow enough already
+WINDOW_NS = 10_000_000_000
+NS_PER_MS = 1_000_000
+
+
+def charge_set(rng: np.random.Generator, node: int, window_start_ns: int, revision: int) -> ChargeSet:
+    """A set of plausible size and variety."""
+    fixed = ["", "pod", "none", "H100", "USD", "busy_estimated", "pay", "exclusive", "p5.48xlarge", "eu-1"]
+    devices = [f"GPU-{node}-{number}" for number in range(8)]
+    pods = [f"pod-{node}-{number}" for number in range(ROWS_OF_SET)]
+    teams = [f"team-{number}" for number in range(7)]
+    first = len(fixed)
+    columns: dict[str, Any] = {name: np.zeros(ROWS_OF_SET, np.int64) for name in TEXT_COLUMNS}
+    row = np.arange(ROWS_OF_SET)
+    columns |= {"device": first + row % 8, "consumer": first + 8 + row, "pod": first + 8 + row}
+    columns["team"] = first + 8 + ROWS_OF_SET + row % 7
+    for name, index in {
+        "consumer_kind": 1,
+        "reason": 2,
+        "gpu_model": 3,
+        "currency": 4,
+        "evidence": 5,
+    }.items():
+        columns[name] = np.full(ROWS_OF_SET, index, np.int64)
+    for name in LONG_COLUMNS:
+        columns[name] = rng.integers(0, WINDOW_NS, ROWS_OF_SET)
+    for name in DOUBLE_COLUMNS:
+        columns[name] = rng.random(ROWS_OF_SET)
+    for name in (*(f"{name}_nano" for name in MONEY_COLUMNS), "effectively_used_ns", "effectively_used_nano"):
+        columns[name] = rng.integers(0, 40_000_000, ROWS_OF_SET)
+    columns["priced"] = columns["effective_known"] = np.ones(ROWS_OF_SET, np.int64)
+    return ChargeSet(
+        "prod",
+        f"node-{node}",
+        window_start_ns,
+        WINDOW_NS,
+        generation=0,
+        inputs=revision,
+        digest=7,
+        core_version=1,
+        state="complete",
+        booking_period="2026-01",
+        texts=fixed + devices + pods + teams,
+        **columns,
+    )
+
+
+def arrivals(rng: np.random.Generator, count: int, number: int) -> list[Arrival]:
+    """The sets of batch ``number``, of the hours that are just over."""
+    now_ms = SystemClock().unix_ns() // NS_PER_MS
+    start_ns = (now_ms * NS_PER_MS // WINDOW_NS - 2_000 + number * (count // NODES + 1)) * WINDOW_NS
+    return [
+        Arrival(
+            charge_set(rng, index % NODES, start_ns + index // NODES * WINDOW_NS, 1 + number),
+            "gpu.charges",
+            0,
+            number * count + index,
+            now_ms,
+        )
+        for index in range(count)
+    ]
+
+
+def fresh(pool: Sequence[list[Arrival]], runs: int) -> list[list[Batch]]:
+    """The batches of each run, at offsets of its own: an insert with a known token would cost nothing."""
+    behind = len(pool) * SETS_OF_BATCH
+    return [
+        [Batch([replace(arrival, offset=arrival.offset + run * behind) for arrival in sets]) for sets in pool]
+        for run in range(runs)
+    ]
+
+
+def write_all(writer: Writer, batches: Sequence[Batch]) -> None:
+    """Write batches as the sink does: the next is built while one is written."""
+    with ThreadPoolExecutor(1) as thread:
+        under_way = None
+        for batch in batches:
+            batch.prepare()
+            if under_way is not None:
+                under_way.result()
+            under_way = thread.submit(writer.write, batch)
+        if under_way is not None:
+            under_way.result()
+
+
+def python_rows(warehouse: Warehouse, batch: Batch) -> None:
+    """The baseline: the same columns and rows as Python tuples."""
+    assert batch.rows is not None
+    names = batch.rows.column_names
+    rows = [tuple(row.values()) for row in batch.rows.to_pylist()]
+    warehouse.client.insert("charge_rows", rows, column_names=names)
+
+
+def main() -> None:
+    rng = np.random.default_rng(23)
+    with tempfile.TemporaryDirectory() as folder, EmbeddedWarehouse(Path(folder)) as server:
+        warehouse = connect(server.url, create_database=True)
+        migrate(warehouse)
+        writer = Writer(warehouse, SystemClock())
+        pool = [arrivals(rng, SETS_OF_BATCH, number) for number in range(BATCHES_OF_RUN)]
+        rows = sum(arrival.rows for sets in pool for arrival in sets)
+        small = arrivals(rng, BASELINE_SETS, 0)
+
+        runs = iter(fresh(pool, RUNS + 1))
+
+        def run() -> None:
+            write_all(writer, next(runs))
+
+        def run_baseline() -> None:
+            python_rows(warehouse, Batch(list(small)))
+
+        ours = repeat(run, RUNS).rate(rows)
+        base = repeat(run_baseline, RUNS).rate(BASELINE_SETS * ROWS_OF_SET)
+        seen = warehouse.rows("SELECT count() FROM charges")[0][0]
+        warehouse.close()
+    if seen != rows:
+        raise SystemExit(f"{seen} rows are seen of {rows} written")
+    write_figure(
+        "sink",
+        ours.median,
+        "rows/s",
+        base.median,
+        ours.median / base.median,
+        ours.n,
+        spread=ours.spread,
+        baseline_name="clickhouse-connect insert of Python rows",
+        baseline_spread=base.spread,
+        rows_per_batch=SETS_OF_BATCH * ROWS_OF_SET,
+        rows_per_set=ROWS_OF_SET,
+        rows_seen=seen,
+    )
+
+
+if __name__ == "__main__":
+    main()
