@@ -1,7 +1,9 @@
-"""Agent time: fixed for an epoch, and over when the wall clock was stepped."""
+"""Agent time: fixed for an epoch, over when the wall clock steps, and the second of each round."""
 
 from gpuledger.agent.epoch import AgentTime
-from gpuledger.contract.clock import ManualClock
+from gpuledger.agent.sampling import SamplerThread
+from gpuledger.agent.simulated import SimulatedNode, SimulatedSampler
+from gpuledger.contract.clock import ManualClock, SystemClock
 from tests.support.agent import S
 
 
@@ -24,3 +26,18 @@ def test_an_epoch_outlives_an_error_of_a_second_and_not_more() -> None:
     assert time.is_over(clock)
     clock.step(-2 * S - 2)
     assert time.is_over(clock)
+
+
+def test_rounds_are_taken_on_the_second_and_once_more_at_the_stop() -> None:
+    clock = SystemClock()
+    time = AgentTime.begin(clock, "boot")
+    thread = SamplerThread(SimulatedSampler(SimulatedNode(), clock, time), clock, time)
+    thread.start()
+    clock.sleep(2.15)
+    thread.stop()
+    rounds = thread.take()
+    assert [r.through_ns % S < S // 2 for r in rounds[:-1]] == [True] * (len(rounds) - 1)
+    assert len(rounds) in (3, 4)
+    ends = [r.through_ns for r in rounds]
+    starts = [min(s.start_ns for s in r.samples) for r in rounds]
+    assert starts[1:] == ends[:-1], "no instant between two rounds is left out"

@@ -47,10 +47,12 @@ class SamplerThread:
         return taken
 
     def stop(self, timeout_s: float = 2.0) -> None:
-        """End the thread; one that hangs in the driver is left behind."""
+        """End the thread, with a last round up to now; one that hangs in the driver is left behind."""
         self._stop.set()
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
         if not self._thread.is_alive():
+            self._measure()
             self._sampler.close()
 
     def _run(self) -> None:
@@ -65,8 +67,11 @@ class SamplerThread:
             if new_time is not None:
                 self._time = new_time
                 self._sampler.rebase(new_time)
-            try:
-                self._rounds.append(self._sampler.sample())
-            except Exception:
-                # a fault in one round must not end all later ones: the cutter writes the gap
-                _log.exception("sampler_failed")
+            self._measure()
+
+    def _measure(self) -> None:
+        try:
+            self._rounds.append(self._sampler.sample())
+        except Exception:
+            # a fault in one round must not end all later ones: the cutter writes the gap
+            _log.exception("sampler_failed")

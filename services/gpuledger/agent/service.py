@@ -108,7 +108,7 @@ class Agent:
         metrics.LOOP_SECONDS.inc((self._clock.boot_ns() - began_ns) / NS_PER_S)
 
     def _take_beginnings(self) -> None:
-        """What returned before the epoch is in none of its windows; its work and memory may still be there."""
+        """What returned before the epoch is in no window of it; its work and memory may still be there."""
         if self._source is not None:
             events = self._state.processes.resolve(self._source.drain(), self._time.offset_ns)
             started_ns = self._time.unix_ns(self._time.epoch.started_boot_ns)

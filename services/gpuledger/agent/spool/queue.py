@@ -4,6 +4,10 @@ Newest entries are kept in memory too, so that in ordinary times nothing is read
 memory overflows and the older ones wait on disk alone; live ones line up behind them. A disk that fails
 leaves the entries in memory, up to the memory's bound. What is handed out stays until it is acknowledged, so
 a new producer can be given everything again, in order, from the first record that was not delivered.
+
+Nothing that was queued is ever dropped. As the journal fills, later windows become coarser instead
+(`Pressure`): first tallies, then frames without events or samples, whose loss the header counts and a gap
+explains. Only when even those have no room is the newest record refused: its window shows the missing part.
 """
 
 from __future__ import annotations
