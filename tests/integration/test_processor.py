@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, partition_for_node, register_all
+from gpuledger.bus import (
+    BusSettings,
+    SchemaRegistry,
+    TransactionalProducer,
+    apply_topics,
+    partition_for_node,
+    register_all,
+)
 from gpuledger.contract import topics
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import DeadLetter, decode
@@ -170,6 +177,26 @@ def test_late_records_of_a_closed_window_restate_it(
     sender.telemetry([calls, samples, keyframe])
     workers.await_that(lambda: workers.committed(0) == 7, PATIENCE_S, "acknowledged again")
     assert ledger(own_bus).sets[node.key, start].state == "complete"
+    assert_exact(own_bus, {node.key: (start, start + 2 * WINDOW_NS)})
+
+
+def test_worker_that_another_owner_fenced_stops_and_a_new_one_goes_on(
+    own_bus: BusSettings, sender: Sender, workers: Workers
+) -> None:
+    apply_topics(own_bus, partitions=1, replication=1)
+    sender.prices()
+    start, node = recent_start(30), Node(NodeKey("c", "n"))
+    sender.lifetime(node.lifetime(start, start + 2 * WINDOW_NS))
+    sender.telemetry(node.window(start))
+    zombie = workers.start()
+    workers.await_that(lambda: workers.committed(0) == 3, PATIENCE_S, "acknowledged")
+    TransactionalProducer(own_bus, "other", f"{workers.application}-0").close()
+    sender.telemetry(node.window(start + WINDOW_NS))
+    workers.await_that(lambda: zombie.poll() is not None, PATIENCE_S, "stopped")
+    assert zombie.returncode != 0
+    assert workers.committed(0) == 3
+    workers.start()
+    workers.await_that(lambda: workers.committed(0) == 6, PATIENCE_S, "acknowledged by the new owner")
     assert_exact(own_bus, {node.key: (start, start + 2 * WINDOW_NS)})
 
 

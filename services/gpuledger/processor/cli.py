@@ -37,7 +37,7 @@ def processor() -> None:
     await_topic(bus, settings)
     if settings.metrics_port:
         start_http_server(settings.metrics_port)
-    worker = faust.Worker(make_app(bus, settings), loglevel="WARNING", redirect_stdouts=False)
+    worker = faust.Worker(make_app(bus, settings), loglevel="WARNING", quiet=True, redirect_stdouts=False)
     _log.info("processor starts", application=settings.application, kafka=bus.kafka_bootstrap)
     worker.execute_from_commandline()
 

@@ -43,12 +43,13 @@ from gpuledger.processor.protocol import (
     Reading,
     work,
 )
-from gpuledger.processor.reading import NS_PER_MS, Decoder, log_record
+from gpuledger.processor.reading import Decoder, log_record
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.topics_read import TopicsReader, announcements
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0  # between attempts to take over while Kafka or the registry is away
+LONGEST_WORK_S = 2.0  # then new records have their turn; what is left is gone on with at the next tick
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
@@ -135,15 +136,14 @@ class Engine:
         """Read what the topics beside the log say, take the time, and do all that has become due."""
         if assignment != self._serving or not self._owned or not self._is_current():
             return Round()
-        if self._clock.boot_ns() < self._next_mark_ns:
-            return Round()
-        self._next_mark_ns = self._clock.boot_ns() + int(self._settings.mark_interval_s * NS_PER_S)
-        self._configuration = self._topics.configuration()
-        news = announcements(self._configuration.generations)
-        for ownership in self._owned.values():
-            for announcement in news:
-                ownership.owner.announce(announcement)
-        self._mark()
+        if self._clock.boot_ns() >= self._next_mark_ns:
+            self._next_mark_ns = self._clock.boot_ns() + int(self._settings.mark_interval_s * NS_PER_S)
+            self._configuration = self._topics.configuration()
+            news = announcements(self._configuration.generations)
+            for ownership in self._owned.values():
+                for announcement in news:
+                    ownership.owner.announce(announcement)
+            self._mark()
         return self._work()
 
     def close(self) -> None:
@@ -246,7 +246,8 @@ class Engine:
 
     def _work(self) -> Round:
         total = Round()
-        while self._is_current():
+        end_ns = self._clock.boot_ns() + int(LONGEST_WORK_S * NS_PER_S)
+        while self._is_current() and self._clock.boot_ns() < end_ns:
             started_ns = self._clock.boot_ns()
             try:
                 decided = self._one_round(total)
@@ -334,6 +335,3 @@ class Engine:
 
     def _window_ns(self, cluster: str) -> int:
         return self._settings.grid(cluster).length_ns
-
-
-__all__ = ["NS_PER_MS", "Engine", "Round", "Superseded"]

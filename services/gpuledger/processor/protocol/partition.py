@@ -25,7 +25,8 @@ from gpuledger.processor.protocol.values import (
     WindowTask,
 )
 
-MAX_WINDOWS_PER_ROUND = 2000  # of a node: a day of silence is worked off in a few rounds
+MAX_WINDOWS_PER_ROUND = 1000  # of a partition: about a second of charging, then others have their turn
+MIN_WINDOWS_PER_NODE = 4  # of a round, however many nodes there are
 
 
 class OffsetGap(GpuledgerError):
@@ -150,11 +151,16 @@ class PartitionOwner:
             self._reach_mark()
 
     def plan(self, limit: int = MAX_WINDOWS_PER_ROUND) -> list[WindowTask]:
-        """The windows to compute now, by node and in order."""
+        """The windows to compute now, by node and in order.
+
+        About ``limit`` of those that can wait, evenly over the nodes, so that a node with much to work off
+        does not hold up the others.
+        """
         tasks: list[WindowTask] = []
+        share = max(MIN_WINDOWS_PER_NODE, limit // max(1, len(self._changed)))
         for key in sorted(self._changed):
             node = self.nodes[key]
-            starts = node.plan(self._caught_up_ns, limit)
+            starts = node.plan(self._caught_up_ns, share)
             if not starts:
                 self._changed.discard(key)
             for start in starts:
