@@ -11,7 +11,10 @@ from dataclasses import replace
 import pytest
 
 from gpuledger.attribution import charge_window
-from gpuledger.contract.fields import Field
+from gpuledger.attribution.consumers import ConsumerKey
+from gpuledger.attribution.formula import Category, pay
+from gpuledger.attribution.pieces import Entitlement, Holding
+from gpuledger.contract.fields import Field, SampleSource
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Holder, NodeLayout, Pod
 from gpuledger.contract.rows import Flag
@@ -350,3 +353,60 @@ def test_sharers_do_not_get_the_devices_efficiency_as_their_own():
     )
     assert row_of(charges, "a")["effective_known"] == 0
     assert row_of(charges, "a")["sm_active"] == pytest.approx(0.3)
+
+
+def test_effectively_used_is_at_most_used():
+    x = pod_process(1, "x")
+    charges = charge(
+        [state(LAYOUT, [Holder("x", 0)], [x])],
+        [Calls([x]).busy(0, 4).batch()],
+        [samples([(Field.SM_ACTIVE, 0, 10, 0.6)])],
+    )
+    assert row_of(charges, "x")["effectively_used_ns"] == 4 * S
+
+
+def test_what_a_sample_across_pieces_shows_beyond_the_explained_lies_evenly_over_the_room_left():
+    """X holds 0-5 s and explains 2 s of the 5 s that a 10 s sample shows. The other 3 s lie over 8 s of room:
+    1.125 s in X's piece, which leaves him 5 - 3.125 s idle, and 1.875 s after it."""
+    x = pod_process(1, "x")
+    charges = charge(
+        [state(LAYOUT, [Holder("x", 0)], [x]), state(LAYOUT, at_s=5, sequence=2)],
+        [Calls([x]).busy(0, 2).batch()],
+        [samples([(Field.ENGINE_ACTIVE, 0, 10, 0.5)], sequence=3)],
+    )
+    assert (row_of(charges, "x")["used_ns"], row_of(charges, "x")["held_idle_ns"]) == (2 * S, 1_875_000_000)
+    assert row_of(charges, reason="unexplained")["unobserved_ns"] == 3 * S
+    assert row_of(charges, reason="free")["unallocated_ns"] == 3_125_000_000
+
+
+def test_a_sample_that_comes_in_two_records_counts_once():
+    a, b = pod_process(1, "a"), pod_process(2, "b")
+    calls = Calls([a, b]).busy(0, 10).busy(0, 10, process=1)
+    measured = [samples([(Field.ENGINE_ACTIVE, i, 1, 1.0) for i in range(10)], 9)]
+    for sequence in (3, 4):
+        for who, value in ((0, 0.7), (1, 0.3)):
+            rows = [(Field.PROCESS_SM_UTILIZATION, i, 1, value) for i in range(10)]
+            measured.append(samples(rows, 2 * sequence + who, [a, b], who))
+    charges = charge([state(SHARED, [Holder("a", 0), Holder("b", 0)], [a, b])], [calls.batch()], measured)
+    assert row_of(charges, "a")["used_ns"] == 7 * S
+
+
+def test_of_two_sources_of_one_field_the_better_speaks_alone():
+    x = pod_process(1, "x")
+    sources = [
+        samples([(Field.ENGINE_ACTIVE, i, 1, 0.2) for i in range(10)], 3, source=SampleSource.NVML),
+        samples([(Field.ENGINE_ACTIVE, 0, 10, 0.6)], 4, source=SampleSource.GPM),
+    ]
+    charges = charge([state(LAYOUT, [Holder("x", 0)], [x])], [Calls([x]).busy(0, 8).batch()], sources)
+    assert row_of(charges, "x")["used_ns"] == 6 * S
+
+
+def test_parts_are_in_the_order_of_the_rows_so_that_ties_fall_the_same_way():
+    """Used of b and held idle of a tie for the last nano: a's row comes first."""
+    a, b = ConsumerKey("pod", "a"), ConsumerKey("pod", "b")
+    weighted = pay(2, 1, {b: 1}, Holding((Entitlement(a, 1, (("", 1),)),), 1))
+    assert [(part.consumer, part.category) for part in weighted.parts] == [
+        (a, Category.HELD_IDLE),
+        (b, Category.USED),
+    ]
+    assert weighted.divide(3) == [2, 1]

@@ -262,3 +262,32 @@ def test_a_state_that_repeats_the_one_before_cuts_nothing():
     for uid in ("x", "y"):
         assert row_of(plain, uid)["held_idle_ns"] == row_of(repeated, uid)["held_idle_ns"]
     assert row_of(plain, "x")["held_idle_ns"] == 0
+
+
+def test_work_counts_from_the_call_of_the_launch():
+    calls = Calls([X]).call(Operation.LAUNCH_KERNEL, 3, 1).call(Operation.SYNCHRONIZE_STREAM, 5, 2)
+    assert row_of(charge([HELD], [calls.batch()]), "x")["used_ns"] == 3 * S
+
+
+def test_a_launch_called_while_another_thread_waits_is_not_counted_twice():
+    """Outstanding 1-3 s; the next launch is called at 2.5 s and returns at 3.5 s, done at 5 s: 4 s in all, of
+    which Y, who always wants the device, has half."""
+    y = pod_process(2, "y")
+    calls = Calls([X, y]).busy(0, 10, process=1).busy(1, 3).call(Operation.LAUNCH_KERNEL, 3.5, 1)
+    calls.call(Operation.SYNCHRONIZE_STREAM, 5, 1)
+    shared = NodeLayout(devices=[gpu(sharing="time_slicing", replicas=2)])
+    charges = charge([state(shared, [Holder("x", 0), Holder("y", 0)], [X, y])], [calls.batch()])
+    assert (row_of(charges, "x")["used_ns"], row_of(charges, "y")["used_ns"]) == (2 * S, 8 * S)
+
+
+def test_tallies_and_calls_of_one_process_are_joined():
+    """Tallied outstanding 1-4 s, raw calls 3-5 s: 4 s."""
+    calls = Calls([X]).busy(3, 5)
+    batch = calls.batch(
+        outstanding_process=longs([0]),
+        outstanding_device=longs([0]),
+        outstanding_start_ns=longs([START + 1 * S]),
+        outstanding_duration_ns=longs([3 * S]),
+        outstanding_blocked_ns=longs([S]),
+    )
+    assert row_of(charge([HELD], [batch]), "x")["used_ns"] == 4 * S

@@ -200,3 +200,9 @@ def test_an_unchanged_document_is_no_new_version():
     first = plan_version(document, [], NOW, None, charged=False)
     assert first is not None
     assert plan_version(document, [first], NOW, None, charged=True) is None
+
+
+@pytest.mark.parametrize(("nano", "half"), [(3, 2), (5, 2), (7, 4)])
+def test_a_discounted_price_is_rounded_half_even(nano, half):
+    text = prices_with(f"  - {{id: a, per: gpu, price_per_hour: 0.00000000{nano}, discount: 0.5}}")
+    assert read_prices(text, "p.yaml").entries[0].unit_price_nano_per_hour == half

@@ -147,10 +147,7 @@ class Ledger:
         )
         for part, ns, nano, without in amounts:
             containers = self._containers(part.consumer, part.category, piece, found)
-            split = [
-                largest_remainder(value, [w for _, w in containers], sum(w for _, w in containers))
-                for value in (ns, nano, without)
-            ]
+            split = [_split(value, containers) for value in (ns, nano, without)]
             for (container, _), ns_part, nano_part, without_part in zip(containers, *split, strict=True):
                 row = self.row(RowKey(device, part.consumer, container, part.reason), piece)
                 row.ns[part.category] += ns_part
@@ -213,9 +210,7 @@ class Ledger:
                 time * above // (length * holding.denominator),
                 cost.nano * above // (length * holding.denominator),
             )
-            parts = [
-                largest_remainder(value, [weight for _, weight in containers], whole) for value in values
-            ]
+            parts = [_split(value, containers) for value in values]
             for index, (container, weight) in enumerate(containers):
                 row = self.row(RowKey(device, key, container, "none"), piece)
                 busy, low, high, borrowed_ns, borrowed_nano = (part[index] for part in parts)
@@ -235,6 +230,14 @@ class Ledger:
                         row.flags |= Flag.INTRUDER
                 elif intruded:
                     row.flags |= Flag.INTRUDER
+
+
+def _split(value: int, containers: Sequence[tuple[str, int]]) -> list[int]:
+    """A consumer's amount over its containers, by largest remainder."""
+    if len(containers) == 1:
+        return [value]
+    weights = [weight for _, weight in containers]
+    return largest_remainder(value, weights, sum(weights))
 
 
 def _price(row: Row, cost: Cost, currency: str) -> None:
