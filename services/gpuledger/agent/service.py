@@ -245,11 +245,12 @@ class Agent:
         self._queue_record(record, lifetime_key(node, layout), (), node.key)
 
     def _put(self, parts: Iterable[Part]) -> None:
+        self._cutter.pressure = int(self._queue.pressure)
         for part in parts:
-            self._cutter.pressure = int(self._queue.pressure)
             keyframe = isinstance(part, Holdings) and part.keyframe
             headers = RecordHeaders.of(part.header, _KIND_OF[type(part)], keyframe)
             self._queue_record(part, self._settings.node.key, tuple(headers.to_kafka()))
+            self._cutter.pressure = int(self._queue.pressure)  # the parts that follow are made only now
             if part.header.last:
                 metrics.WINDOWS.inc()
                 end = part.header.window_start_ns + part.header.window_length_ns

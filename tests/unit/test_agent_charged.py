@@ -1,0 +1,53 @@
+"""What the agent says of a simulated node, charged by the core, is the truth that the node was made with."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from gpuledger.agent.rules import TALLY
+from gpuledger.agent.simulated import SimulatedNode
+from gpuledger.agent.spool import NodeQueue, Pressure
+from gpuledger.attribution import NodeWindow, charge_window
+from gpuledger.contract.records import EventBatch, Holdings, SampleBatch
+from gpuledger.contract.revision import CORE_VERSION, Revision
+from gpuledger.pricing import Teams
+from tests.support.charging import prices
+from tests.unit.test_agent_service import Bench, S
+
+
+@pytest.mark.parametrize("pressure", [Pressure.NONE, Pressure.TALLY])
+def test_events_alone_give_the_true_shares_raw_or_tallied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pressure: Pressure
+) -> None:
+    monkeypatch.setattr(NodeQueue, "pressure", pressure)
+    bench = Bench(tmp_path)
+    bench.run(31)
+    node, records = SimulatedNode(), bench.records()
+    starts = [headers.window_start_ns for headers, _ in records if headers.last]
+    assert len(starts) == 3
+    for start in starts:
+        bodies = [body for headers, body in records if headers.window_start_ns == start]
+        assert {body.header.coarsening for body in bodies} == {TALLY if pressure else 0}
+        window = NodeWindow(
+            "cluster",
+            "node",
+            start,
+            10 * S,
+            Revision(0, len(bodies), 0, CORE_VERSION),
+            holdings=[body for body in bodies if isinstance(body, Holdings)],
+            events=[body for body in bodies if isinstance(body, EventBatch)],
+            samples=[body for body in bodies if isinstance(body, SampleBatch)],
+        )
+        charges = charge_window(window, prices(), Teams())
+        assert charges.conservation_error_nano == 0
+        used: dict[str, float] = defaultdict(float)
+        launches: dict[str, int] = defaultdict(int)
+        for row in charges.rows():
+            used[row.values["consumer"]] += row.values["used_ns"] / (10 * S)
+            launches[row.values["consumer"]] += row.values["launches"]
+            assert row.values["completeness"] == 1.0
+        for actor in node.actors:
+            consumer = actor.pod.uid if actor.pod else f"{actor.pid}-1-boot"
+            assert used[consumer] == pytest.approx(actor.busy_ns(0, S) / S, abs=0.005)
+            assert launches[consumer] == 10 * sum(step.launches for step in actor.steps)
