@@ -410,3 +410,16 @@ def test_parts_are_in_the_order_of_the_rows_so_that_ties_fall_the_same_way():
         (b, Category.USED),
     ]
     assert weighted.divide(3) == [2, 1]
+
+
+def test_a_measurement_that_missed_a_burst_is_left_aside():
+    """X alone had work outstanding for 4 s, each burst seen to its end; NVML's samples fell between bursts and
+    sum to 3 s. The device's own counter agrees within its tolerance, and the kernel is right."""
+    x = pod_process(1, "x")
+    measured = [
+        samples([(Field.PROCESS_SM_UTILIZATION, i, 1, 0.3) for i in range(10)], 3, [x], 0),
+        samples([(Field.ENGINE_ACTIVE, i, 1, 0.4) for i in range(10)], 4),
+    ]
+    charges = charge([state(LAYOUT, [Holder("x", 0)], [x])], [Calls([x]).busy(0, 4).batch()], measured)
+    assert row_of(charges, "x")["used_ns"] == 4 * S
+    assert row_of(charges, "x")["evidence"] == "busy_estimated"

@@ -17,8 +17,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from gpuledger.contract.errors import GpuledgerError
 from tests.e2e.demo.run import Demo
 from tests.e2e.demo.services import ROOT, DemoError, Stack
+from tests.emulator import EmulatorError
 
 DIRECTORY = ROOT / "build" / "demo"
 
@@ -47,12 +49,12 @@ def play(
 ) -> dict[str, object]:
     """The whole show; returns the report."""
     with bar(console) as progress:
-        task = progress.add_task("Starting", total=9, note="")
+        task = progress.add_task("Starting", total=6, note="")
         for name in stack.start():
             progress.update(task, description=f"Starting {name}", advance=1)
         progress.update(task, description="Starting the node's agent and its pods", advance=1)
         demo.start()
-        progress.update(task, description="Everything is up", completed=9)
+        progress.update(task, description="Everything is up", completed=6)
         task = progress.add_task("Pods at work", total=options.seconds, note="")
         for elapsed, note in demo.work(options.seconds):
             progress.update(task, completed=elapsed, note=note)
@@ -83,7 +85,7 @@ def main() -> int:
         if options.keep:
             keep(console, stack)
         return 0 if verdict else 1
-    except DemoError as error:
+    except (DemoError, EmulatorError, GpuledgerError, OSError) as error:
         console.print(f"demo failed: {error}", style="red", markup=False)
         return 1
     except KeyboardInterrupt:

@@ -9,8 +9,6 @@ from rich.table import Table
 
 from tests.e2e.demo.warehouse import ask
 
-MONEY = "sumIf({0}, {0} IS NOT NULL)"
-
 BY_TEAM = """
 SELECT if(consumer_kind = 'pool', '(pool)', team) AS team,
        sum(used) AS used, sum(held_idle) AS held_idle, sum(unallocated) AS unallocated,
@@ -18,17 +16,23 @@ SELECT if(consumer_kind = 'pool', '(pool)', team) AS team,
 FROM charges WHERE state = 'complete' GROUP BY team ORDER BY total DESC
 """
 BY_POD = """
-SELECT if(pod != '', namespace || '/' || pod, if(consumer_kind = 'pool', '(pool)', consumer_kind)) AS who,
-       any(gpu_model) AS model, round(avg(entitlement), 2) AS entitled,
-       round(sum(used_ns) / sum(window_length_ns) * 100, 1) AS used_percent,
-       sum(used) AS used, sum(held_idle) AS held_idle, sum(unallocated) AS unallocated, sum(total) AS total,
+SELECT device,
+       if(pod != '', namespace || '/' || pod, if(consumer_kind = 'pool', '(pool)', consumer_kind)) AS who,
+       round(sum(used_ns) / {observed_ns} * 100, 1) AS used_percent,
+       round(sum(confidence_low_ns) / {observed_ns} * 100, 1) AS low,
+       round(sum(confidence_high_ns) / {observed_ns} * 100, 1) AS high,
+       sum(used) AS used, sum(held_idle) AS held_idle, sum(unallocated) AS unallocated,
+       sum(unobserved) AS unobserved, sum(total) AS total,
        sum(launches) AS launches, sum(bytes_h2d + bytes_d2h + bytes_d2d) AS bytes,
        max(memory_peak_bytes) AS memory, round(avg(sm_active) * 100, 1) AS sm_active,
-       any(evidence) AS evidence,
-       round(sum(confidence_low_ns) / sum(window_length_ns) * 100, 1) AS low,
-       round(sum(confidence_high_ns) / sum(window_length_ns) * 100, 1) AS high
+       anyLast(sharing) AS sharing, anyLast(gpu_model) AS model,
+       arrayStringConcat(arraySort(groupUniqArray(evidence)), ', ') AS evidence
 FROM charges WHERE state = 'complete' AND device NOT IN ('node', '-')
-GROUP BY device, who ORDER BY device, total DESC
+GROUP BY device, who ORDER BY device, who = '(pool)', total DESC
+"""
+OBSERVED = """
+SELECT sum(length) AS ns FROM (
+    SELECT anyLast(window_length_ns) AS length FROM charges WHERE state = 'complete' GROUP BY window_start)
 """
 CONSERVATION = """
 SELECT sum(total_ns) AS total_ns, count() AS rows, uniqExact(window_start) AS windows,
@@ -61,28 +65,34 @@ def show_ledger(console: Console, url: str) -> None:
         teams.add_row(row["team"], *(money(row[key]) for key in list(row)[1:]))
     console.print(teams)
 
-    pods = Table(title="By pod: spend, use, and how it is known", title_justify="left")
-    headings = ["who", "entitled", "used %", "interval", "used", "held idle", "unalloc.", "total"]
-    headings += ["launches", "copied", "memory", "SM act. %", "evidence"]
-    for name in headings:
-        pods.add_column(name, justify="left" if name in ("who", "evidence") else "right")
-    for row in ask(url, BY_POD):
-        pods.add_row(
-            row["who"],
-            _or_dash(row["entitled"]),
-            _or_dash(row["used_percent"]),
-            f"{row['low']}-{row['high']}",
-            money(row["used"]),
-            money(row["held_idle"]),
-            money(row["unallocated"]),
-            money(row["total"]),
-            str(row["launches"]),
-            human(row["bytes"]),
-            human(row["memory"]),
-            _or_dash(row["sm_active"]),
-            row["evidence"],
-        )
-    console.print(pods)
+    rows = ask(url, BY_POD.replace("{observed_ns}", ask(url, OBSERVED)[0]["ns"]))
+    spend = _table(
+        "By GPU and pod (USD)", ["GPU", "who"], ["used", "held idle", "unallocated", "unobserved", "total"]
+    )
+    use = _table(
+        "How much, how well, and how it is known",
+        ["GPU", "who"],
+        ["used %", "interval", "launches", "copied", "memory", "SM active %", "evidence"],
+    )
+    for row in rows:
+        gpu = f"{row['device'][:12]} {row['sharing']}"
+        amounts = (row[key] for key in ("used", "held_idle", "unallocated", "unobserved", "total"))
+        spend.add_row(gpu, row["who"], *map(money, amounts))
+        if row["who"] != "(pool)":
+            of_gpu = " (GPU)" if row["sharing"] == "time_slicing" else ""
+            use.add_row(
+                gpu,
+                row["who"],
+                _or_dash(row["used_percent"]),
+                f"{row['low']}..{row['high']}",
+                str(row["launches"]),
+                human(row["bytes"]),
+                human(row["memory"]),
+                _or_dash(row["sm_active"]) + of_gpu,
+                row["evidence"],
+            )
+    console.print(spend)
+    console.print(use)
 
 
 def show_truth(
@@ -98,6 +108,15 @@ def show_truth(
         _, alone, alone_worst = ebpf_alone[name]
         table.add_row(name, *(f"{value:.1f}" for value in (true, told, worst, alone, alone_worst)))
     console.print(table)
+
+
+def _table(title: str, left: list[str], right: list[str]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 def _or_dash(value: Any) -> str:

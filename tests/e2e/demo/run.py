@@ -222,7 +222,8 @@ class Demo:
         try:
             row = ask(
                 self.stack.warehouse_url,
-                "SELECT uniqExact(window_start) AS windows, sum(total) AS total, sum(launches) AS launches FROM charges",
+                "SELECT uniqExact(window_start) AS windows, sum(total) AS total,"
+                " sum(launches) AS launches FROM charges",
             )[0]
         except OSError:
             return ""

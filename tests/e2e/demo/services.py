@@ -88,12 +88,12 @@ class Stack:
 
     def start(self) -> Iterator[str]:
         """Start all parts in order; yields the name of each before it starts. Raises DemoError."""
-        yield "Kafka"
-        kafka = self._cleanup.enter_context(Kafka(self.directory / "kafka", ROOT / "build" / "stack"))
-        yield "schema registry"
-        registry = self._cleanup.enter_context(
-            Registry(self.directory / "registry", ROOT / "build" / "stack")
-        )
+        yield "Kafka, schema registry and warehouse"
+        kafka = Kafka(self.directory / "kafka", ROOT / "build" / "stack")
+        registry = Registry(self.directory / "registry", ROOT / "build" / "stack")
+        for server in (kafka, registry):
+            self._cleanup.callback(server.stop)
+            server.begin()
         port = free_port()
         self.warehouse_url = f"http://127.0.0.1:{port}"
         self.env = {
@@ -102,24 +102,23 @@ class Stack:
             "GPULEDGER_KAFKA_BOOTSTRAP": kafka.bootstrap,
             "GPULEDGER_REGISTRY_URL": registry.url,
             "GPULEDGER_WAREHOUSE_URL": self.warehouse_url,
+            "GPULEDGER_PROCESSOR_DATA_DIRECTORY": str(self.directory / "processor"),
         }
-        yield "warehouse"
-        self.add(
-            "warehouse",
-            ["warehouse", "serve", "--path", str(self.directory / "warehouse"), "--port", str(port)],
-        )
+        data = str(self.directory / "warehouse")
+        self.add("warehouse", ["warehouse", "serve", "--path", data, "--port", str(port)])
+        kafka.wait_ready()
+        registry.wait_ready()
         self._await_warehouse()
-        run(["warehouse", "migrate"], self.env)
         yield "topics and schemas"
         run(["topics", "apply", "--partitions", "2", "--replication", "1"], self.env)
         run(["schemas", "register"], self.env)
         yield "prices and teams"
-        run(["config", "apply", str(ROOT / "deploy" / "demo" / "prices.yaml")], self.env)
-        run(["config", "apply", str(ROOT / "deploy" / "demo" / "teams.yaml")], self.env)
+        documents = ROOT / "deploy" / "demo"
+        run(["config", "apply", str(documents / "prices.yaml"), str(documents / "teams.yaml")], self.env)
         yield "processor"
         self.add("processor", ["processor"])
         yield "sink"
-        self.add("sink", ["sink"])
+        self.add("sink", ["sink", "--migrate"])
 
     def add(self, name: str, arguments: list[str], env: Mapping[str, str] | None = None) -> Service:
         """Start one more service with the stack's environment."""

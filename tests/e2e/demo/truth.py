@@ -84,7 +84,7 @@ def errors_in_points(
     unix_minus_boot_ns: int,
     truth: Truth,
 ) -> dict[str, tuple[float, float, float]]:
-    """For each process: (true share, attributed share, largest error of a window), % and points of device time.
+    """For each process: true share, attributed share (% of device time), largest error of a window (points).
 
     A host process is found by elimination: it is the only consumer on its device.
     """

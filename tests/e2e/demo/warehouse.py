@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -12,11 +13,17 @@ POLL_S = 0.1  # adds 0.05 s to a latency on average
 
 
 def ask(url: str, query: str) -> list[dict[str, Any]]:
-    """Rows of a query as mappings; 64-bit integers and decimals come as text, so nothing is rounded."""
+    """Rows of a query as mappings; 64-bit integers and decimals come as text, so nothing is rounded.
+
+    Raises OSError, with ClickHouse's own words where it answered.
+    """
     settings = "output_format_json_quote_64bit_integers=1&output_format_json_quote_decimals=1"
     request = urllib.request.Request(f"{url}/?{settings}", data=f"{query} FORMAT JSON".encode())
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        rows: list[dict[str, Any]] = json.load(answer)["data"]
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            rows: list[dict[str, Any]] = json.load(answer)["data"]
+    except urllib.error.HTTPError as error:
+        raise OSError(f"{error.read().decode(errors='replace').strip()} in: {query.strip()}") from error
     return rows
 
 

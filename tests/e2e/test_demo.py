@@ -1,0 +1,69 @@
+"""The README's promise: the demo runs the whole line on real parts, and what it shows is right."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 32  # at least two whole windows, wherever in a window it begins
+LIMIT_S = 280
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """What a short demo prints, and its report."""
+    directory = tmp_path_factory.mktemp("demo")
+    command = [
+        sys.executable,
+        "-m",
+        "tests.e2e.demo",
+        "--seconds",
+        str(SECONDS),
+        "--directory",
+        str(directory),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, "KEEP": ""}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report: dict[str, Any] = json.loads((directory / "report.json").read_text())
+    return done.stdout, report
+
+
+def test_every_nano_unit_and_nanosecond_is_accounted_for(shown: tuple[str, dict[str, Any]]) -> None:
+    _, report = shown
+    assert report["conservation_error_nano"] == 0
+    assert report["conservation_error_ns"] == 0
+    assert float(report["total"]) > 0
+    assert report["windows"] >= 2
+    assert report["charges"] > report["windows"]
+
+
+def test_no_event_is_lost(shown: tuple[str, dict[str, Any]]) -> None:
+    _, report = shown
+    assert report["lost_events"] == 0
+    assert report["events"] > 1000
+
+
+def test_shares_are_near_the_truth(shown: tuple[str, dict[str, Any]]) -> None:
+    _, report = shown
+    assert report["source"] == "ebpf", "the tests run where eBPF is possible"
+    assert report["share_error_max_points"] <= 5
+    assert report["share_error_ebpf_alone_points"] <= 5
+
+
+def test_rows_come_within_seconds(shown: tuple[str, dict[str, Any]]) -> None:
+    _, report = shown
+    assert report["row_latency_p50_s"] <= report["row_latency_p99_s"] <= 5
+
+
+def test_it_shows_who_spent_what(shown: tuple[str, dict[str, Any]]) -> None:
+    output, _ = shown
+    assert output.splitlines()[0].startswith("Real eBPF probes")
+    for word in ("vision", "search", "(host)", "(pool)", "research/finetune-0", "held idle", "unallocated"):
+        assert word in output
