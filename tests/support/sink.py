@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, committed_offsets, framed
+from gpuledger.contract.errors import KafkaUnavailable
 from gpuledger.contract.records import ChargeSet
 
 SESSION_TIMEOUT_S = 6  # the broker's lower limit
@@ -66,7 +67,10 @@ def publish(bus: BusSettings, topic: str, sets: Iterable[ChargeSet]) -> int:
 
 def committed(bus: BusSettings, topic: str, group: str, partitions: int) -> int:
     """How many records the group has acknowledged, over all partitions."""
-    found = committed_offsets(bus, "test", group, topic, range(partitions))
+    try:
+        found = committed_offsets(bus, "test", group, topic, range(partitions))
+    except KafkaUnavailable:  # a broker that has just started does not know its groups yet
+        return 0
     return sum(offset or 0 for offset in found.values())
 
 

@@ -63,7 +63,11 @@ class Source:
     def poll(self, timeout_s: float) -> Sequence[Incoming]:
         """Records that came, in the order of each partition. Raises KafkaUnavailable, ConfigError."""
         records = []
-        for message in self._consumer.consume(FETCH_RECORDS, timeout=timeout_s):
+        try:
+            messages = self._consumer.consume(FETCH_RECORDS, timeout=timeout_s)
+        except KafkaException as failure:  # also of the callbacks below, which run inside
+            raise typed(failure, f"reading {self._topic}") from failure
+        for message in messages:
             error = message.error()
             if error is None:
                 records.append(incoming(message))
