@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "agent": {"contract", "bus"},
     "processor": {"contract", "bus", "pricing", "attribution"},
     "configuration": {"contract", "bus", "pricing"},
-    "warehouse": {"contract"},
+    "warehouse": {"contract", "localstack"},
     "sink": {"contract", "bus", "warehouse"},
     "localstack": {"contract", "bus"},
 }

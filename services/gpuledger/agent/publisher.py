@@ -48,6 +48,7 @@ class Publisher:
         self._stop = threading.Event()
         self._broken: GpuledgerError | None = None
         self._partitions: dict[str, int] = {}
+        self._topic = ""  # of the record that was handed over last
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
     def start(self) -> None:
@@ -110,6 +111,9 @@ class Publisher:
 
         entry = ticket.entry
         topic = topic_of(entry.record)
+        if topic != self._topic:
+            self._await_all(producer)  # order holds across topics too: a life is stated before its goodbye
+            self._topic = topic
         record = Outgoing(
             topic=topic,
             key=entry.key,
@@ -123,6 +127,12 @@ class Publisher:
             # no broker will ever take it: it is lost, its window shows the missing part, and the rest goes on
             metrics.RECORDS_REFUSED.inc()
             _log.error("record_refused", record=entry.record, bytes=len(entry.body), error=str(error))
+
+    def _await_all(self, producer: Producer) -> None:
+        while producer.in_flight and not self._stop.is_set():
+            producer.poll(POLL_S)
+            if self._broken is not None:
+                raise self._broken
 
     def _partition(self, topic: str, node_key: bytes) -> int:
         if topic not in self._partitions:

@@ -231,9 +231,10 @@ class Agent:
         except Exception:
             _log.exception("last_drain_failed")  # what was taken before still goes out
         now_ns = self._time.now_ns(self._clock)
-        self._put(self._cutter.finish(now_ns, goodbye=ends_node))
         if ends_node:
+            # before the goodbye closes the window: what is charged is cut at the end at once
             self._state_lifetime(launched, now_ns)
+        self._put(self._cutter.finish(now_ns, goodbye=ends_node))
         if self._source is not None:
             self._source.close()
         self._reader.close()

@@ -24,7 +24,7 @@ from gpuledger.bus import (
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
 from gpuledger.contract.errors import BadRecord, Fenced, Unavailable
 from gpuledger.contract.headers import RecordHeaders
-from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.identity import Epoch, NodeKey
 from gpuledger.contract.topics import CHARGES, PROGRESS, TELEMETRY
 from gpuledger.processor import metrics
 from gpuledger.processor.broker_time import BrokerTime
@@ -95,6 +95,8 @@ class Engine:
         self._owned: dict[int, Ownership] = {}
         self._held: dict[int, dict[int, tuple[Incoming, RecordHeaders]]] = {}
         self._configuration: Configuration | None = None
+        self._epochs: dict[NodeKey, Epoch] = {}  # the latest one read of each node
+        self._ask_for_lives: set[int] = set()
         self._next_mark_ns = 0
         self._assignment = 0  # the latest one known, set from any thread
         self._serving = 0  # the one that what is owned belongs to
@@ -124,10 +126,13 @@ class Engine:
         if assignment != self._serving or not self._is_current():
             return Round()
         refused: list[tuple[Incoming, BadRecord]] = []
+        self._ask_for_lives.clear()
         for record in records:
             ownership = self._owned.get(record.partition)
             if ownership is not None:
                 self._read(ownership.owner, record, refused)
+        for partition in sorted(self._ask_for_lives):
+            self._hear_lives(self._owned[partition].owner)
         metrics.RECORDS_READ.inc(len(records))
         self._bury(refused)
         return self._work()
@@ -186,6 +191,7 @@ class Engine:
             ownership.transactions.close()
         self._owned.clear()
         self._held.clear()
+        self._epochs.clear()
 
     # reading
 
@@ -206,6 +212,10 @@ class Engine:
                 owner.pass_over(record.offset)
                 refused.append((record, error))
             return
+        if headers.goodbye or headers.id.epoch != self._epochs.get(headers.id.node_key):
+            # an agent states the life before it begins and before it says goodbye
+            self._epochs[headers.id.node_key] = headers.id.epoch
+            self._ask_for_lives.add(owner.partition)
         reading = owner.read(log_record(record, headers))
         if reading is Reading.HELD:
             self._held[owner.partition][record.offset] = (record, headers)
@@ -236,11 +246,14 @@ class Engine:
         ends = {owner.partition: self._reader.bounds(TELEMETRY, owner.partition)[1] for owner in waiting}
         for owner in waiting:
             # after the time was taken: an end that was told before it must be known when it is used
-            for key, life in self._topics.lifetimes(owner.partition):
-                owner.state_life(key, life)
+            self._hear_lives(owner)
             owner.mark(broker_ns, ends[owner.partition])
             if owner.caught_up_ns is not None:
                 metrics.CAUGHT_UP_SECONDS.labels(owner.partition).set(owner.caught_up_ns / NS_PER_S)
+
+    def _hear_lives(self, owner: PartitionOwner) -> None:
+        for key, life in self._topics.lifetimes(owner.partition):
+            owner.state_life(key, life)
 
     # working
 

@@ -31,8 +31,8 @@ FROM charges WHERE state = 'complete' AND device NOT IN ('node', '-')
 GROUP BY device, who ORDER BY device, who = '(pool)', total DESC
 """
 OBSERVED = """
-SELECT sum(length) AS ns FROM (
-    SELECT anyLast(window_length_ns) AS length FROM charges WHERE state = 'complete' GROUP BY window_start)
+SELECT intDiv(sum(total_ns), uniqExact(device)) AS ns
+FROM charges WHERE state = 'complete' AND device NOT IN ('node', '-')
 """
 CONSERVATION = """
 SELECT sum(total_ns) AS total_ns, count() AS rows, uniqExact(window_start) AS windows,
@@ -72,10 +72,10 @@ def show_ledger(console: Console, url: str) -> None:
     use = _table(
         "How much, how well, and how it is known",
         ["GPU", "who"],
-        ["used %", "interval", "launches", "copied", "memory", "SM active %", "evidence"],
+        ["used %", "between", "launches", "copied", "memory", "SM active %", "evidence"],
     )
     for row in rows:
-        gpu = f"{row['device'][:12]} {row['sharing']}"
+        gpu = f"{row['device'][4:8]} {row['sharing']}"
         amounts = (row[key] for key in ("used", "held_idle", "unallocated", "unobserved", "total"))
         spend.add_row(gpu, row["who"], *map(money, amounts))
         if row["who"] != "(pool)":
@@ -89,7 +89,7 @@ def show_ledger(console: Console, url: str) -> None:
                 human(row["bytes"]),
                 human(row["memory"]),
                 _or_dash(row["sm_active"]) + of_gpu,
-                row["evidence"],
+                row["evidence"].replace("_", " "),
             )
     console.print(spend)
     console.print(use)
