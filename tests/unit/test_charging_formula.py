@@ -413,10 +413,8 @@ def test_parts_are_in_the_order_of_the_rows_so_that_ties_fall_the_same_way():
 
 
 def test_a_measurement_that_missed_a_burst_is_left_aside():
-    charges = charge(
-        [state(LAYOUT, [Holder("x", 0)], [x])], [Calls([x]).busy(0, 4).batch()], measured
-    )
-    sum to 3 s. The device's own counter agrees within its tolerance, and the kernel is right."""
+    """X alone had work outstanding for 4 s, each burst seen to its end; NVML's samples fell between bursts
+    and sum to 3 s. The device's own counter agrees within its tolerance, and the kernel is right."""
     x = pod_process(1, "x")
     measured = [
         samples([(Field.PROCESS_SM_UTILIZATION, i, 1, 0.3) for i in range(10)], 3, [x], 0),
