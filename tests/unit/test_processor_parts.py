@@ -160,3 +160,14 @@ def test_version_that_is_not_known_is_no_fault_of_the_records() -> None:
     decision = Decision(NODE, START, Label.ENDED, Revision(0, 0, 1, 1), ())
     with pytest.raises(Refused):
         charge([(0, decision)], {}, lambda cluster: W, Configuration(Prices(), Teams(), {}), core)
+
+
+def test_window_that_only_a_mended_copy_speaks_of_is_closed_after_the_end_of_the_node() -> None:
+    node = owner()
+    node.state_life(NODE, Lifetime(START, START + W, START + 2 * W))
+    node.read(record(0, last=True))
+    node.commit(node.settle(node.plan(), {(NODE, START): [record(0, last=True)]}))
+    node.read(record(1, START + 5 * W, sequence=1, mend=1)._replace(append_ns=START + 6 * W))
+    assert node.plan() == []
+    node.mark(START + 40 * W, 2)
+    assert [task.window_start_ns for task in node.plan()] == [START + 5 * W]

@@ -179,7 +179,7 @@ class NodeState:
                     start + self.length_ns + self._rules.silence_ns <= caught_up_ns
                 )
                 if not (silent and late and (self._is_owed(start) or self._is_swept(start))):
-                    start = self._skip_unlived(start)
+                    start = self._skip_unlived(start, silent)
                     if start is None:
                         return
                     continue
@@ -204,12 +204,21 @@ class NodeState:
         """An empty window before the node's first one is no window of its life."""
         return self.first is not None and start >= self.first
 
-    def _skip_unlived(self, start: int) -> int | None:
-        """Past the time between two stated lives; None where nothing more is to be closed now."""
-        if not self.lifetimes.stated or self._alive_ns(start):
+    def _skip_unlived(self, start: int, silent: bool) -> int | None:
+        """Past the time between two stated lives; None where nothing more is to be closed now.
+
+        Of a silent node also to a window that only a mended copy or an amendment spoke of.
+        """
+        if self._is_swept(start):
             return None
-        launch = self.lifetimes.next_launch(start + self.length_ns)
-        return None if launch is None else self._grid.start(launch)
+        following = [other for other in self.open if other > start] if silent else []
+        if self.lifetimes.stated and not self._alive_ns(start):
+            launch = self.lifetimes.next_launch(start + self.length_ns)
+            if launch is not None:
+                following.append(self._grid.start(launch))
+        elif self.lifetimes.stated or self._is_owed(start):
+            return None
+        return min(following, default=None)
 
     def _is_passed(self, start: int) -> bool:
         return self._through is not None and start <= self._through
@@ -228,7 +237,8 @@ class NodeState:
         spoken = self.speaks(start, {})
         if spoken is not None and spoken[1].goodbye:
             return False
-        newest = max((n for n in (self._newest, self._newest_inputs) if n is not None), default=None)
+        known = (self._newest, self._newest_inputs, max(self.open, default=None))
+        newest = max((n for n in known if n is not None), default=None)
         return newest is not None and start <= newest + self._rules.unstated_life_ns
 
     def _is_swept(self, start: int) -> bool:
