@@ -198,4 +198,3 @@ def finish(prepared: Prepared, ledger: Ledger) -> None:
         if row.key.consumer in pending:
             row.flags |= Flag.PENDING
         row.entitlement = row.entitlement_ns / length
-        row.price_ids_text = ",".join(row.price_ids)

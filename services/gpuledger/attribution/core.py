@@ -9,7 +9,7 @@ import numpy as np
 from gpuledger.attribution.beside import Silicon, add_usage, finish
 from gpuledger.attribution.charges import Charges, sums
 from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node, slots_of
-from gpuledger.attribution.evidence import explain, weakest
+from gpuledger.attribution.evidence import explain
 from gpuledger.attribution.gather import Prepared, gather, prepare, resolve_unknown
 from gpuledger.attribution.outstanding import outstanding
 from gpuledger.attribution.pieces import Holding, Piece, cut_unsampled, pieces_of
@@ -54,7 +54,7 @@ def charge_windows(windows: Sequence[NodeWindow], prices: Prices, teams: Teams) 
     for prepared, ledger in zip(ready, ledgers, strict=True):
         rows = [ledger.rows[key] for key in sorted(ledger.rows) if not ledger.rows[key].empty]
         for row in rows:
-            row.evidence = weakest(row.evidences)
+            ledger.close(row)
         sets.append((_charge_set(prepared.window, ledger.book, ledger.teams), rows))
     write_columns(sets)
     return [

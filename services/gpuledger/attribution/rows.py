@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gpuledger.attribution.consumers import ConsumerKey
 from gpuledger.attribution.formula import Category
 from gpuledger.contract.records import ChargeSet
+from gpuledger.pricing import PricedDevice
 
 
 class RowKey(NamedTuple):
@@ -33,6 +34,7 @@ class Row:
     nano: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
     unpriced_ns: int = 0
     priced: int = 0
+    priced_as: PricedDevice | None = None
     region: str = ""
     zone: str = ""
     instance_type: str = ""
@@ -56,7 +58,6 @@ class Row:
     entitlement: float = math.nan
     policy: str = ""
     price_ids: list[str] = field(default_factory=list)
-    price_ids_text: str = ""
     busy_ns: int = 0
     launches: int = 0
     launched_threads: int = 0
@@ -80,7 +81,8 @@ class Row:
     completeness: float = math.nan
     lost_events: int = 0
     flags: int = 0
-    evidences: list[str] = field(default_factory=list)
+    evidences: list[str] = field(default_factory=list)  # of what is not used
+    used_evidences: list[str] = field(default_factory=list)
     parts: set[int] = field(default_factory=set)  # pieces of the device that it was in
 
     @property
@@ -201,7 +203,7 @@ def _write_texts(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> dict[str, n
                 row.key.container,
                 row.key.reason,
                 *(getattr(row, name) for name in _TEXTS),
-                row.price_ids_text,
+                ",".join(row.price_ids),
             )
             for append, value in zip(appends, values, strict=True):
                 append(known.setdefault(value, len(known)))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import isnan
 
 from gpuledger.attribution.consumers import POD, THE_POOL, ConsumerKey, People
-from gpuledger.attribution.evidence import Occupation
+from gpuledger.attribution.evidence import Occupation, weakest
 from gpuledger.attribution.formula import (
     Category,
+    Part,
     Weighted,
     all_of_it,
     holders_missing,
@@ -60,8 +61,16 @@ class Ledger:
                 team=team,
                 cost_centre=cost_centre,
                 policy=self._policy,
+                priced_as=priced,
             )
         return found
+
+    def close(self, row: Row) -> None:
+        """What is decided last: how its used time is known; and where it has no GPU time that could lack a
+        price, its money is 0 of the device's currency, not unknown."""
+        row.evidence = weakest(row.used_evidences or row.evidences)
+        if not row.priced and not row.total_ns and row.priced_as is not None:
+            _price(row, self.book.cost(row.priced_as, *self.window.life_ns), self.book.currency)
 
     def _names(self, key: ConsumerKey, piece: Piece) -> tuple[str, str, str, str, str]:
         """(namespace, pod, workload, team, cost centre), decided once: at its first instant."""
@@ -156,7 +165,7 @@ class Ledger:
                 row.parts.add(number)
                 _price(row, cost, self.book.currency)
                 if found is not None:
-                    self._trust(row, part.consumer, piece, found)
+                    self._trust(row, part, piece, found)
                     if part.category is Category.USED:
                         _effective(row, ns_part, nano_part, piece, found, sm_active)
                 elif not row.evidences:
@@ -181,9 +190,10 @@ class Ledger:
         names = sorted(share.containers) if share else []
         return [(names[0] if names else "", 1)]
 
-    def _trust(self, row: Row, consumer: ConsumerKey, piece: Piece, found: Occupation) -> None:
-        share = found.shares.get(consumer)
-        row.evidences.append(share.evidence if share else found.evidence)
+    def _trust(self, row: Row, part: Part, piece: Piece, found: Occupation) -> None:
+        share = found.shares.get(part.consumer)
+        evidence = share.evidence if share else found.evidence
+        (row.used_evidences if part.category is Category.USED else row.evidences).append(evidence)
         row.flags |= found.flags | (share.flags if share else Flag(0))
         if piece.holding.overbooked:
             row.flags |= Flag.OVERBOOKED
@@ -201,7 +211,6 @@ class Ledger:
         for key in sorted({*found.shares, *weights}):
             share = found.shares.get(key)
             containers = self._containers(key, Category.USED, piece, found)
-            whole = sum(weight for _, weight in containers)
             above = max(0, share.used_ns * holding.denominator - weights.get(key, 0) * length) if share else 0
             values = (
                 share.busy_ns if share else 0,
@@ -211,7 +220,7 @@ class Ledger:
                 cost.nano * above // (length * holding.denominator),
             )
             parts = [_split(value, containers) for value in values]
-            for index, (container, weight) in enumerate(containers):
+            for index, (container, _) in enumerate(containers):
                 row = self.row(RowKey(device, key, container, "none"), piece)
                 busy, low, high, borrowed_ns, borrowed_nano = (part[index] for part in parts)
                 row.busy_ns += busy
@@ -220,7 +229,6 @@ class Ledger:
                 if holding.known:
                     row.borrowed_ns += borrowed_ns
                     row.borrowed_nano += borrowed_nano
-                    row.entitlement_ns += weights.get(key, 0) / holding.denominator * weight / whole * length
                 row.parts.add(number)
                 if not row.evidences or share is None:
                     row.evidences.append(share.evidence if share else found.evidence)
@@ -230,6 +238,16 @@ class Ledger:
                         row.flags |= Flag.INTRUDER
                 elif intruded:
                     row.flags |= Flag.INTRUDER
+        self._entitle(device, number, piece, "none" if found.occupied_ns is not None else "no_sample")
+
+    def _entitle(self, device: str, number: int, piece: Piece, reason: str) -> None:
+        """A piece's entitlements to the rows that pay for them: a pod's to its containers by their slots."""
+        for consumer, weight, containers, _ in piece.holding.entitlements:
+            whole = sum(slots for _, slots in containers)
+            for container, slots in containers:
+                row = self.row(RowKey(device, consumer, container, reason), piece)
+                row.entitlement_ns += weight / piece.holding.denominator * slots / whole * piece.length_ns
+                row.parts.add(number)
 
 
 def _split(value: int, containers: Sequence[tuple[str, int]]) -> list[int]:
