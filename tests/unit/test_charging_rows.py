@@ -85,3 +85,10 @@ def test_a_pods_entitlement_is_its_containers_by_their_slots_whoever_of_them_wor
     rows = {row["container"]: row for row in charges.rows() if row["consumer"] == "a"}
     assert (rows["m"]["used_ns"], rows["s"]["used_ns"]) == (0, 2 * S)
     assert {name: row["entitlement"] for name, row in rows.items()} == {"m": 0.5, "s": 0.25}
+
+
+def test_nobody_holds_more_than_the_whole_of_an_exclusive_device():
+    """A shared claim is in equal parts, however many slots one of the two states."""
+    layout = NodeLayout(devices=[gpu()])
+    charges = charge([state(layout, [Holder("x", 0, slots=2), Holder("y", 0)])], [Calls([]).batch()])
+    assert row_of(charges, "x")["held_idle_ns"] == row_of(charges, "y")["held_idle_ns"] == 5 * S

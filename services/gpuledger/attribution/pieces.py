@@ -139,7 +139,7 @@ def holding_of(state: Holdings, slot: Slot) -> Holding:
         key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
         part = stated_part(holder, slot.replicas)
         if slot.sharing == "exclusive":
-            parts[key] = max(parts.get(key, Fraction(0)), part)
+            parts[key] = max(parts.get(key, Fraction(0)), min(part, Fraction(1)))
         else:
             parts[key] = parts.get(key, Fraction(0)) + part
         given = containers.setdefault(key, {})
