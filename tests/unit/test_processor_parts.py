@@ -17,7 +17,6 @@ from gpuledger.processor.charging import Configuration, charge, ranges
 from gpuledger.processor.gathering import NEAR_OFFSETS, coalesce
 from gpuledger.processor.progress import hours_to_write, loaded, progress_key
 from gpuledger.processor.protocol import (
-    UNKNOWN_ALIVE_NS,
     Announcement,
     Batch,
     Decision,
@@ -64,7 +63,7 @@ def test_progress_comes_back_as_it_was_written() -> None:
     node.read(record(0, last=True))
     statement = Statement(LAYOUT, 7, goodbye=True, goodbye_append_ns=START + 9)
     rows = {
-        (NODE, START): WindowRow(2, 3, 7, 9, statement, W),
+        (NODE, START): WindowRow(2, 3, 7, 9, statement, W - 1),
         (NODE, START + W): WindowRow(0, 0, alive_ns=0),
         (NODE, START + HOUR_NS): WindowRow(1, 0, alive_ns=-1),
     }
@@ -76,11 +75,7 @@ def test_progress_comes_back_as_it_was_written() -> None:
     (found,) = loaded([hours[0], *hours])
     assert (found.node, found.through_ns) == (NODE, START + HOUR_NS)
     assert found.last_append_ns == START + 5 * S
-    assert found.rows == {
-        START: WindowRow(2, 3, 7, 9, statement, UNKNOWN_ALIVE_NS),
-        START + W: WindowRow(0, 0, alive_ns=0),
-        START + HOUR_NS: WindowRow(1, 0, alive_ns=UNKNOWN_ALIVE_NS),
-    }
+    assert found.rows == {start: row for (_, start), row in rows.items()}
 
 
 def test_a_missing_offset_stops_the_owner_and_a_repeated_one_does_not() -> None:

@@ -12,7 +12,6 @@ from gpuledger.contract.records import NodeLayout
 from gpuledger.contract.records import NodeProgress as HourRecord
 from gpuledger.contract.windows import HOUR_NS, hour_start
 from gpuledger.processor.protocol import (
-    UNKNOWN_ALIVE_NS,
     Batch,
     NodeProgress,
     PartitionOwner,
@@ -71,7 +70,7 @@ def _hour(
             index,
             int(said is not None and said.goodbye),
             (said.goodbye_append_ns or 0) if said is not None else 0,
-            int(row.alive_ns == 0),
+            row.alive_ns,
         )
         for name, value in zip(_COLUMNS, values, strict=True):
             columns[name].append(value)
@@ -97,7 +96,7 @@ _COLUMNS = (
     "layout",
     "goodbye",
     "goodbye_append_ns",
-    "ended",
+    "alive_ns",
 )
 
 
@@ -119,7 +118,7 @@ def loaded(records: Iterable[HourRecord]) -> list[NodeProgress]:
 
 def _rows(record: HourRecord) -> Iterator[tuple[int, WindowRow]]:
     columns = [getattr(record, name).tolist() for name in _COLUMNS]
-    for start, generation, inputs, lowest, highest, keyframe, layout, goodbye, said_ns, ended in zip(
+    for start, generation, inputs, lowest, highest, keyframe, layout, goodbye, said_ns, alive_ns in zip(
         *columns, strict=True
     ):
         statement = None
@@ -130,5 +129,4 @@ def _rows(record: HourRecord) -> Iterator[tuple[int, WindowRow]]:
                 goodbye=bool(goodbye),
                 goodbye_append_ns=said_ns if goodbye else None,
             )
-        alive_ns = 0 if ended else UNKNOWN_ALIVE_NS
         yield start, WindowRow(generation, inputs, lowest, highest, statement, alive_ns)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 from gpuledger.contract.identity import NodeKey
 from gpuledger.processor.protocol import (
-    UNKNOWN_ALIVE_NS,
     Announcement,
     Batch,
     Decision,
@@ -141,7 +140,7 @@ class World:
             closed = {start: row for (other, start), row in batch.rows.items() if other == key}
             through = max([*closed, node.through or 0])
             wire = {
-                start: replace(row, alive_ns=0 if row.alive_ns == 0 else UNKNOWN_ALIVE_NS)
+                start: row
                 for start, row in {**node.rows, **closed}.items()
                 if start // HOUR_NS == hour
             }

@@ -52,7 +52,7 @@ class NodeProgress:
     layout: Longs = field(default_factory=no_longs)
     goodbye: Longs = field(default_factory=no_longs)
     goodbye_append_ns: Longs = field(default_factory=no_longs)
-    ended: Longs = field(default_factory=no_longs)
+    alive_ns: Longs = field(default_factory=no_longs)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ commits windows; ``work`` is the order in which a shell must carry that out.
 from gpuledger.processor.protocol.inputs import distinct, label_of, refused, statement_of, usable
 from gpuledger.processor.protocol.partition import MAX_WINDOWS_PER_ROUND, OffsetGap, PartitionOwner, Reading
 from gpuledger.processor.protocol.values import (
-    UNKNOWN_ALIVE_NS,
     Announcement,
     Batch,
     Decision,
@@ -25,7 +24,6 @@ from gpuledger.processor.protocol.work import Acknowledge, Effect, Gather, Progr
 
 __all__ = [
     "MAX_WINDOWS_PER_ROUND",
-    "UNKNOWN_ALIVE_NS",
     "Acknowledge",
     "Announcement",
     "Batch",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.windows import WindowGrid
 from gpuledger.processor.protocol.generations import Generations
 from gpuledger.processor.protocol.lifetimes import Lifetimes
 from gpuledger.processor.protocol.values import (
-    UNKNOWN_ALIVE_NS,
     Lifetime,
     LogRecord,
     NodeProgress,
@@ -44,9 +42,6 @@ class NodeState:
         """Take over what an earlier owner wrote; before the first record, after the lifetimes."""
         self._through = progress.through_ns
         for start, row in sorted(progress.rows.items()):
-            alive_ns = self._alive_ns(start)
-            if row.alive_ns == UNKNOWN_ALIVE_NS and alive_ns in (-1, self.length_ns):
-                row = replace(row, alive_ns=alive_ns)
             self._put(start, row)
             if row.inputs and row.statement is not None and row.statement.has_keyframe:
                 self._newest = start if self._newest is None else max(self._newest, start)

@@ -11,8 +11,6 @@ from gpuledger.contract.identity import NodeKey, RecordId
 from gpuledger.contract.revision import Revision
 from gpuledger.contract.windows import DAY_NS, NS_PER_S
 
-UNKNOWN_ALIVE_NS = -2  # gpu.progress says whether a window was ended, not how much of it was alive
-
 Layout = Any  # the devices of a node as its keyframe states them; opaque to the protocol
 
 
