@@ -1,7 +1,8 @@
 """The questions that people ask of the ledger, by name. Each reads a view, never a base table.
 
 ``charges`` (windows, 35 days) answers to the second, ``charges_hourly`` for months. Money is in the column
-``currency``; sums of several currencies are never made. NULL money means that nothing of it has a price.
+``currency``; sums of several currencies are never made. NULL money means that nothing of it has a price;
+``unpriced_gpu_hours`` is the part of the GPU time that the money leaves out.
 """
 
 from __future__ import annotations
@@ -11,23 +12,31 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from gpuledger.contract.rows import EVIDENCE_ORDER
+
 _SUMS = """\
     round(sum(used_ns) / 3600e9, 4) AS used_gpu_hours,
     round(sum(total_ns) / 3600e9, 4) AS total_gpu_hours,
+    round(sum(unpriced_ns) / 3600e9, 4) AS unpriced_gpu_hours,
     sum(used) AS used,
     sum(held_idle) AS held_idle,
     sum(unallocated) AS unallocated,
     sum(unobserved) AS unobserved,
     sum(total) AS total,
     currency"""
-_USAGE = """\
+# Rows that used something come before all that did not; among them the weakest evidence speaks.
+_WEAKNESS = f"(used_ns > 0, indexOf({list(EVIDENCE_ORDER)}, evidence))"
+# The silicon's value is the device's: a pod that shares it must not take it for its own.
+_USAGE = f"""\
     sum(launches) AS launches,
     sum(bytes_h2d) + sum(bytes_d2h) + sum(bytes_d2d) AS bytes_copied,
     max(memory_peak_bytes) AS memory_peak_bytes,
-    round(avgIf(sm_active, sm_active IS NOT NULL), 4) AS sm_active,
-    anyLast(evidence) AS evidence,
-    sum(confidence_low_ns) / 1e9 AS used_low_s,
-    sum(confidence_high_ns) / 1e9 AS used_high_s,
+    sum(effectively_used) AS effectively_used,
+    round(sum(sm_active * total_ns) / nullIf(sumIf(total_ns, sm_active IS NOT NULL), 0), 4)
+        AS device_sm_active,
+    argMax(evidence, {_WEAKNESS}) AS evidence,
+    round(sum(confidence_low_ns) / 3600e9, 4) AS used_gpu_hours_low,
+    round(sum(confidence_high_ns) / 3600e9, 4) AS used_gpu_hours_high,
     min(completeness) AS completeness"""
 
 
