@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Runs, write_figure
-from gpuledger.agent.probes import BccSource, bpfsys
+from gpuledger.agent.probes import ProbeSource, bpfsys
 from gpuledger.agent.probes.elf import exported_functions
 from gpuledger.agent.probes.headers import ENVIRONMENT, link_bcc, prepare_kernel_headers
 
@@ -79,9 +79,9 @@ def empty_probes(library: Path) -> Iterator[None]:
 
 
 @contextmanager
-def agent_probes(library: Path) -> Iterator[BccSource]:
+def agent_probes(library: Path) -> Iterator[ProbeSource]:
     """The probes that the agent uses."""
-    source = BccSource()
+    source = ProbeSource()
     source.start()
     source.preattach(library)
     try:
@@ -98,7 +98,7 @@ def loop_of(library: Path) -> Callable[[int, int], float]:
 
 
 def measure(
-    loops: dict[str, Callable[[int, int], float]], launch: bool, source: BccSource
+    loops: dict[str, Callable[[int, int], float]], launch: bool, source: ProbeSource
 ) -> dict[str, Runs]:
     """ns a call of each loop, taken in turns, so that a busy machine is as busy for one as for the other."""
     values: dict[str, list[float]] = {name: [] for name in loops}

@@ -5,7 +5,7 @@
 static __always_inline void unreturned(u64 entry_ns, u64 amount)
 {
     int zero = 0;
-    u64 *settled = settled_ns.lookup(&zero);
+    u64 *settled = bpf_map_lookup_elem(&settled_ns, &zero);
     // A call that began while its probes were still being attached has no return to wait for.
     if (settled && entry_ns > *settled)
         count_many(LOSS_UNRETURNED, amount);

@@ -5,7 +5,7 @@
 static __always_inline s32 ordinal_of_context(struct process *process, u64 context)
 {
     struct context_key key = {.token = process->token, .context = context};
-    s64 *ordinal = contexts.lookup(&key);
+    s64 *ordinal = bpf_map_lookup_elem(&contexts, &key);
     return ordinal ? (s32)*ordinal : UNKNOWN_ORDINAL;
 }
 
@@ -18,7 +18,7 @@ static __always_inline s32 current_ordinal(struct thread *thread, u32 pid)
         return UNKNOWN_ORDINAL;
     if (depth > 0)
         return (s32)context_at(thread, depth - 1)->ordinal;
-    struct process *process = processes.lookup(&pid);
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
     if (!process || process->late)
         return UNKNOWN_ORDINAL;
     s64 known = process->contexts, sum = process->ordinal_sum;
@@ -31,10 +31,10 @@ static __always_inline void add_context(struct process *process, u64 context, s3
 {
     struct context_key key = {.token = process->token, .context = context};
     s64 value = ordinal;
-    if (contexts.lookup(&key))
+    if (bpf_map_lookup_elem(&contexts, &key))
         return;
-    if (contexts.insert(&key, &value)) {
-        if (!contexts.lookup(&key))
+    if (bpf_map_update_elem(&contexts, &key, &value, BPF_NOEXIST)) {
+        if (!bpf_map_lookup_elem(&contexts, &key))
             count(LOSS_CONTEXTS_FULL);
         return;
     }
@@ -46,11 +46,11 @@ static __always_inline void add_context(struct process *process, u64 context, s3
 static __always_inline void remove_context(struct process *process, u64 context)
 {
     struct context_key key = {.token = process->token, .context = context};
-    s64 *known = contexts.lookup(&key);
+    s64 *known = bpf_map_lookup_elem(&contexts, &key);
     if (!known)
         return;
     s64 value = *known;
-    if (contexts.delete(&key))
+    if (bpf_map_delete_elem(&contexts, &key))
         return;
     __sync_fetch_and_add(&process->contexts, -1);
     __sync_fetch_and_add(&process->ordinal_sum, -value);

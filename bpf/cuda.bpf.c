@@ -5,7 +5,8 @@
 // Four programs serve every symbol: enter_call, enter_launch, enter_launch_config and leave. What differs
 // from symbol to symbol (operation, which argument is what, what the call changes) travels in the attach
 // cookie, whose layout comes from agent/probes/symbols.py as the preamble of this file: COOKIE_*, EFFECT_*,
-// LOSS_*, RING_PAGES, limits, and TASK_* / SIGNAL_* offsets read from the running kernel's own BTF.
+// LOSS_*, limits. The same text is compiled in two surroundings, bcc.h and object.h: by bcc on the node, or ahead
+// of time for libbpf.
 //
 // State kept here, because only here it is exact whatever the ring loses:
 //   threads      calls in progress (a small stack: exported functions may call each other) and the stack of
@@ -17,8 +18,6 @@
 //   allocations  (token, space, pointer) -> bytes, ordinal; taken out at the entry of a free, since after its
 //                return another thread may already own the same address, and put back when the free fails
 // Entries of the last three whose token is dead are swept by user space: a token never comes back.
-
-#include <uapi/linux/ptrace.h>
 
 #include "tables.h"
 #include "lookup.h"
@@ -44,7 +43,7 @@ static __always_inline u64 pick(u64 index, u64 a1, u64 a2, u64 a3, u64 a4, u64 a
     return value;
 }
 
-int enter_call(struct pt_regs *ctx)
+PROBE int enter_call(struct pt_regs *ctx)
 {
     u64 cookie = bpf_get_attach_cookie(ctx), id = bpf_get_current_pid_tgid();
     u64 a1 = PT_REGS_PARM1(ctx); KEEP_APART(a1);
@@ -84,7 +83,7 @@ int enter_call(struct pt_regs *ctx)
 }
 
 // cuLaunchKernel and cuLaunchCooperativeKernel: f, grid x y z, block x y z, shared bytes, stream, ...
-int enter_launch(struct pt_regs *ctx)
+PROBE int enter_launch(struct pt_regs *ctx)
 {
     u64 cookie = bpf_get_attach_cookie(ctx), id = bpf_get_current_pid_tgid();
     u64 function = PT_REGS_PARM1(ctx); KEEP_APART(function);
@@ -115,7 +114,7 @@ int enter_launch(struct pt_regs *ctx)
 }
 
 // cuLaunchKernelEx: CUlaunchConfig { u32 grid[3], block[3], shared bytes; CUstream at 32; ... }, f, ...
-int enter_launch_config(struct pt_regs *ctx)
+PROBE int enter_launch_config(struct pt_regs *ctx)
 {
     u64 cookie = bpf_get_attach_cookie(ctx), id = bpf_get_current_pid_tgid();
     u64 config = PT_REGS_PARM1(ctx); KEEP_APART(config);
@@ -133,13 +132,13 @@ int enter_launch_config(struct pt_regs *ctx)
     return 0;
 }
 
-int leave(struct pt_regs *ctx)
+PROBE int leave(struct pt_regs *ctx)
 {
     u64 now_ns = bpf_ktime_get_boot_ns();
     u64 cookie = bpf_get_attach_cookie(ctx), id = bpf_get_current_pid_tgid();
     u32 pid = id >> 32;
     s32 result = (s32)PT_REGS_RC(ctx);
-    struct thread *thread = threads.lookup(&id);
+    struct thread *thread = bpf_map_lookup_elem(&threads, &id);
     if (!thread)
         return 0;
     struct call *call = end(ctx, thread, cookie);
@@ -155,7 +154,7 @@ int leave(struct pt_regs *ctx)
     else if (ordinal == UNKNOWN_ORDINAL)
         ordinal = current_ordinal(thread, pid);
 
-    struct event *event = events.ringbuf_reserve(sizeof(struct event));
+    struct event *event = bpf_ringbuf_reserve(&events, sizeof(struct event), 0);
     if (!event) {
         count(LOSS_RING_FULL);
         return 0;
@@ -173,43 +172,34 @@ int leave(struct pt_regs *ctx)
     event->result = result;
     event->operation = COOKIE(cookie, OPERATION);
     event->ordinal = ordinal;
-    events.ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
     return 0;
 }
 
 static __always_inline void forget_process(u32 pid)
 {
-    late.delete(&pid);
-    if (!processes.delete(&pid))
+    bpf_map_delete_elem(&late, &pid);
+    if (!bpf_map_delete_elem(&processes, &pid))
         count(COUNT_PROCESS_ENDS);
 }
 
-int on_exit(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sched_process_exit) int on_exit(struct bpf_raw_tracepoint_args *ctx)
 {
     u64 id = bpf_get_current_pid_tgid();
     u32 pid = id >> 32;
-    threads.delete(&id);
-#if defined(TASK_SIGNAL) && defined(SIGNAL_LIVE)
-    u64 task = bpf_get_current_task(), group = 0;
-    s32 threads_alive = 0;
-    bpf_probe_read_kernel(&group, sizeof(group), (void *)(task + TASK_SIGNAL));
-    bpf_probe_read_kernel(&threads_alive, sizeof(threads_alive), (void *)(group + SIGNAL_LIVE));
-    if (threads_alive == 0)
+    bpf_map_delete_elem(&threads, &id);
+    if (process_ends(id))
         forget_process(pid);
-#else
-    if (pid == (u32)id)
-        forget_process(pid);
-#endif
     return 0;
 }
 
 // A new program image: the old one's contexts and memory are gone, the pid and its start time stay.
-int on_exec(struct bpf_raw_tracepoint_args *ctx)
+TRACEPOINT(sched_process_exec) int on_exec(struct bpf_raw_tracepoint_args *ctx)
 {
     u64 id = bpf_get_current_pid_tgid();
     u64 before = (id & ~0xffffffffULL) | (u32)ctx->args[1];
-    threads.delete(&id);
-    threads.delete(&before);
+    bpf_map_delete_elem(&threads, &id);
+    bpf_map_delete_elem(&threads, &before);
     forget_process(id >> 32);
     return 0;
 }

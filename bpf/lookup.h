@@ -8,7 +8,7 @@
 
 static __always_inline void count_many(int which, u64 amount)
 {
-    u64 *counter = losses.lookup(&which);
+    u64 *counter = bpf_map_lookup_elem(&losses, &which);
     if (counter)
         *counter += amount;
 }
@@ -38,29 +38,18 @@ static __always_inline struct current_context *context_at(struct thread *thread,
     return &thread->contexts[index & (MAX_CONTEXT_STACK - 1)];
 }
 
-static __always_inline u64 process_start_ns(void)
-{
-    u64 start_ns = 0;
-#if defined(TASK_GROUP_LEADER) && defined(TASK_START_BOOTTIME)
-    u64 task = bpf_get_current_task(), leader = 0;
-    bpf_probe_read_kernel(&leader, sizeof(leader), (void *)(task + TASK_GROUP_LEADER));
-    bpf_probe_read_kernel(&start_ns, sizeof(start_ns), (void *)(leader + TASK_START_BOOTTIME));
-#endif
-    return start_ns;
-}
-
 static __always_inline struct process *this_process(u32 pid)
 {
-    struct process *process = processes.lookup(&pid);
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
     if (process)
         return process;
     struct process fresh = {};
     fresh.token = bpf_ktime_get_boot_ns() << TOKEN_PID_BITS | (pid & ((1 << TOKEN_PID_BITS) - 1));
     fresh.start_ns = process_start_ns();
-    fresh.late = late.lookup(&pid) != 0;
+    fresh.late = bpf_map_lookup_elem(&late, &pid) != 0;
     // Two threads may make their first call at once: the first to insert wins, both then read that one.
-    processes.insert(&pid, &fresh);
-    process = processes.lookup(&pid);
+    bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST);
+    process = bpf_map_lookup_elem(&processes, &pid);
     if (!process)
         count(LOSS_PROCESSES_FULL);
     return process;
@@ -68,15 +57,15 @@ static __always_inline struct process *this_process(u32 pid)
 
 static __always_inline struct thread *this_thread(u64 id)
 {
-    struct thread *thread = threads.lookup(&id);
+    struct thread *thread = bpf_map_lookup_elem(&threads, &id);
     if (thread)
         return thread;
     int zero = 0;
-    struct thread *blank = blank_thread.lookup(&zero);
+    struct thread *blank = bpf_map_lookup_elem(&blank_thread, &zero);
     if (!blank)
         return 0;
-    threads.update(&id, blank);
-    thread = threads.lookup(&id);
+    bpf_map_update_elem(&threads, &id, blank, BPF_ANY);
+    thread = bpf_map_lookup_elem(&threads, &id);
     if (!thread) {
         count(LOSS_THREADS_FULL);
         return 0;

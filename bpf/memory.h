@@ -4,30 +4,30 @@
 
 static __always_inline void take_allocation(u32 pid, u64 space, struct call *call)
 {
-    struct process *process = processes.lookup(&pid);
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
     if (!process)
         return;
     struct allocation_key key = {.token = process->token, .pointer = call->pointer, .space = space};
-    struct allocation *known = allocations.lookup(&key);
+    struct allocation *known = bpf_map_lookup_elem(&allocations, &key);
     if (!known)
         return;
     call->bytes = known->bytes;
     call->ordinal = known->ordinal;
     call->extra = 1 + known->counted;
-    allocations.delete(&key);
+    bpf_map_delete_elem(&allocations, &key);
 }
 
 static __always_inline void add_resident(u32 pid, s32 ordinal, s64 bytes)
 {
-    struct process *process = processes.lookup(&pid);
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
     if (!process)
         return;
     struct resident_key key = {.token = process->token, .ordinal = ordinal};
     s64 none = 0;
-    s64 *total = resident.lookup(&key);
+    s64 *total = bpf_map_lookup_elem(&resident, &key);
     if (!total) {
-        resident.insert(&key, &none);
-        total = resident.lookup(&key);
+        bpf_map_update_elem(&resident, &key, &none, BPF_NOEXIST);
+        total = bpf_map_lookup_elem(&resident, &key);
     }
     if (total)
         __sync_fetch_and_add(total, bytes);
@@ -43,7 +43,7 @@ static __always_inline void remember_allocation(u32 pid, struct call *call, u64 
     u64 space = COOKIE(call->cookie, SPACE);
     struct allocation_key key = {.token = process->token, .pointer = pointer, .space = space};
     struct allocation value = {.bytes = call->bytes, .ordinal = ordinal, .counted = counted};
-    if (allocations.update(&key, &value))
+    if (bpf_map_update_elem(&allocations, &key, &value, BPF_ANY))
         count(LOSS_ALLOCATIONS_FULL);
 }
 

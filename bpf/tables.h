@@ -82,13 +82,13 @@ struct allocation {
     u32 counted;           // whether it is part of resident
 };
 
-BPF_RINGBUF_OUTPUT(events, RING_PAGES);
-BPF_PERCPU_ARRAY(losses, u64, LOSS_COUNT);
-BPF_ARRAY(settled_ns, u64, 1);
-BPF_ARRAY(blank_thread, struct thread, 1);
-BPF_F_TABLE("hash", u64, struct thread, threads, MAX_THREADS, BPF_F_NO_PREALLOC);
-BPF_F_TABLE("hash", u32, struct process, processes, MAX_PROCESSES, BPF_F_NO_PREALLOC);
-BPF_F_TABLE("hash", u32, u64, late, MAX_PROCESSES, BPF_F_NO_PREALLOC);
-BPF_F_TABLE("hash", struct context_key, s64, contexts, MAX_CONTEXTS, BPF_F_NO_PREALLOC);
-BPF_F_TABLE("hash", struct resident_key, s64, resident, MAX_CONTEXTS, BPF_F_NO_PREALLOC);
-BPF_F_TABLE("hash", struct allocation_key, struct allocation, allocations, MAX_ALLOCATIONS, BPF_F_NO_PREALLOC);
+RING(events);
+COUNTERS(losses, LOSS_COUNT);
+ARRAY(settled_ns, u64);
+ARRAY(blank_thread, struct thread);
+HASH(threads, u64, struct thread, MAX_THREADS);
+HASH(processes, u32, struct process, MAX_PROCESSES);
+HASH(late, u32, u64, MAX_PROCESSES);
+HASH(contexts, struct context_key, s64, MAX_CONTEXTS);
+HASH(resident, struct resident_key, s64, MAX_CONTEXTS);
+HASH(allocations, struct allocation_key, struct allocation, MAX_ALLOCATIONS);

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the probes: they need root, bcc and a kernel with uprobes, and say so."""
+"""Fixtures of the tests of the probes: they need root, both loaders and a kernel with uprobes, and say so."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuledger.agent.probes import BccSource
-from tests.bpf.workbench import Bench, Pod, build, pod
+from gpuledger.agent.probes import LoaderKind, ProbeSource
+from gpuledger.agent.probes.compile import compile_object
+from tests.bpf.workbench import LOADERS, Bench, Pod, build, pod
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    """What is tested is the source as it is now."""
+    compile_object()
 
 
 @pytest.fixture(scope="session")
@@ -15,9 +22,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return build(tmp_path_factory.mktemp("bench"))
 
 
-@pytest.fixture(scope="session")
-def shared_source(bench: Bench) -> Iterator[BccSource]:
-    source = BccSource()
+@pytest.fixture(scope="session", params=LOADERS)
+def shared_source(bench: Bench, request: pytest.FixtureRequest, _compiled: None) -> Iterator[ProbeSource]:
+    source = ProbeSource(loader=LoaderKind(request.param))
     source.start()
     source.preattach(bench.library)
     yield source
@@ -25,7 +32,7 @@ def shared_source(bench: Bench) -> Iterator[BccSource]:
 
 
 @pytest.fixture
-def source(shared_source: BccSource) -> Iterator[BccSource]:
+def source(shared_source: ProbeSource) -> Iterator[ProbeSource]:
     """Probes on the library of the bench, drained, and proved to have lost nothing in the test."""
     shared_source.drain()
     before = shared_source.losses()

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.probes import BccSource
+from gpuledger.agent.probes import ProbeSource
+from gpuledger.agent.probes.bcc import BccLoader
+from gpuledger.agent.probes.libbpf import LibbpfLoader
 from gpuledger.agent.probes.libraries import LibraryScanner
-from gpuledger.agent.probes.loader import BccLoader
 from gpuledger.agent.probes.source import RELEASE_AFTER_SCANS
 from gpuledger.contract.errors import BadRecord, Unsupported
 from gpuledger.contract.operations import Operation
@@ -24,7 +25,7 @@ ROUNDS = 23
 CALLS = 2095  # what calls.c makes
 
 
-def attached_files(source: BccSource) -> set[int]:
+def attached_files(source: ProbeSource) -> set[int]:
     return {report.inode for report in source.probes()}
 
 
@@ -32,12 +33,12 @@ def loop(bench: Bench, rounds: int = ROUNDS, *, wait: bool = False) -> list[str]
     return [str(bench.program("loop")), str(rounds), "1", *(["wait"] if wait else [])]
 
 
-def launches(source: BccSource, pid: int) -> int:
+def launches(source: ProbeSource, pid: int) -> int:
     return int((events_of(source, pid)["operation"] == Operation.LAUNCH_KERNEL).sum())
 
 
 def test_a_library_that_a_running_process_has_mapped_is_found(
-    source: BccSource, bench: Bench, tmp_path: Path
+    source: ProbeSource, bench: Bench, tmp_path: Path
 ) -> None:
     library = bench.copy_library(tmp_path)
     with Running(loop(bench, wait=True), tmp_path) as running:
@@ -49,7 +50,7 @@ def test_a_library_that_a_running_process_has_mapped_is_found(
 
 
 def test_a_library_loaded_after_the_first_look_is_found_by_the_next(
-    source: BccSource, bench: Bench, tmp_path: Path
+    source: ProbeSource, bench: Bench, tmp_path: Path
 ) -> None:
     library = bench.copy_library(tmp_path)
     with Running([bench.program("late"), library, str(ROUNDS)], tmp_path) as running:
@@ -70,7 +71,7 @@ def test_a_quiet_machine_is_not_read_again() -> None:
     assert not [mapping for mapping in scanner.scan() if mapping.pid == os.getpid()]
 
 
-def test_two_names_of_one_file_count_once(source: BccSource, bench: Bench, tmp_path: Path) -> None:
+def test_two_names_of_one_file_count_once(source: ProbeSource, bench: Bench, tmp_path: Path) -> None:
     library = bench.copy_library(tmp_path)
     other = tmp_path / "libcuda.so.999"
     other.hardlink_to(library)
@@ -128,7 +129,7 @@ def overlay(below: Path, name: str) -> Iterator[Path]:
         subprocess.run(["umount", merged], check=True)
 
 
-def test_what_a_library_does_not_export_is_reported(source: BccSource, tmp_path: Path) -> None:
+def test_what_a_library_does_not_export_is_reported(source: ProbeSource, tmp_path: Path) -> None:
     code = tmp_path / "small.c"
     code.write_text(
         "int cuInit(unsigned f) { return (int)f; }\n"
@@ -145,7 +146,7 @@ def test_what_a_library_does_not_export_is_reported(source: BccSource, tmp_path:
     assert report.inode == library.stat().st_ino
 
 
-def test_a_file_that_is_no_library_is_refused_and_leaves_nothing(source: BccSource, tmp_path: Path) -> None:
+def test_a_file_that_is_no_library_is_refused_and_leaves_nothing(source: ProbeSource, tmp_path: Path) -> None:
     before, files = descriptors(), len(source.probes())
     text = tmp_path / "libcuda.so.1"
     text.write_text("not a library\n")
@@ -157,13 +158,16 @@ def test_a_file_that_is_no_library_is_refused_and_leaves_nothing(source: BccSour
     assert descriptors() == before
 
 
-def test_kernels_without_multi_links_count_the_same(bench: Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize("load", [LibbpfLoader, BccLoader])
+def test_kernels_without_multi_links_count_the_same(
+    load: type[LibbpfLoader] | type[BccLoader], bench: Bench, tmp_path: Path
+) -> None:
     code = tmp_path / "small.c"
     code.write_text("int cuInit(unsigned f) { return (int)f; }\n")
     library = tmp_path / "libcuda.so.1"
     compile_c([str(code)], library, ["-fPIC", "-shared"])
     before = descriptors()
-    with started(load=partial(BccLoader, multi=False)) as source:
+    with started(load=partial(load, multi=False)) as source:
         source.preattach(library)
         with Running([bench.program("late"), library, str(ROUNDS)], tmp_path) as running:
             running.go_on()
@@ -174,7 +178,7 @@ def test_kernels_without_multi_links_count_the_same(bench: Bench, tmp_path: Path
 
 
 def test_a_mapped_file_that_is_no_library_is_reported_and_not_tried_again(
-    source: BccSource, tmp_path: Path
+    source: ProbeSource, tmp_path: Path
 ) -> None:
     false = tmp_path / "libcuda.so.1"
     false.write_bytes(bytes(8192))

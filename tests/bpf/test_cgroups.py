@@ -9,7 +9,7 @@ import pytest
 
 from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.identity import PodRef, pod_from_cgroup
-from gpuledger.agent.probes import BccSource
+from gpuledger.agent.probes import ProbeSource
 from tests.bpf.workbench import Bench, Pod, Running, events_of, pod, run
 
 
@@ -21,7 +21,7 @@ def paths() -> Iterator[CgroupPaths]:
 
 
 def test_the_cgroup_id_of_an_event_names_its_pod_and_container(
-    source: BccSource, bench: Bench, pods: list[Pod], paths: CgroupPaths
+    source: ProbeSource, bench: Bench, pods: list[Pod], paths: CgroupPaths
 ) -> None:
     for place in pods:
         pid, _ = run([bench.program("loop"), "1", "1"], bench.directory, place.directory)
@@ -33,7 +33,7 @@ def test_the_cgroup_id_of_an_event_names_its_pod_and_container(
 
 
 def test_a_process_below_its_containers_cgroup_belongs_to_the_container(
-    source: BccSource, bench: Bench, pods: list[Pod], paths: CgroupPaths
+    source: ProbeSource, bench: Bench, pods: list[Pod], paths: CgroupPaths
 ) -> None:
     below = pods[0].directory / "workers"
     below.mkdir()
@@ -48,7 +48,7 @@ def test_a_process_below_its_containers_cgroup_belongs_to_the_container(
 
 
 def test_an_event_in_a_private_cgroup_namespace_still_names_the_pod(
-    source: BccSource, bench: Bench, pods: list[Pod]
+    source: ProbeSource, bench: Bench, pods: list[Pod]
 ) -> None:
     command: list[str | Path] = ["unshare", "-C", bench.program("loop"), "1", "1"]
     pid, _ = run(command, bench.directory, pods[0].directory)
@@ -65,7 +65,7 @@ def test_what_was_seen_once_is_known_after_the_pod_is_gone(paths: CgroupPaths) -
 
 
 def test_the_cgroup_of_a_process_is_the_one_that_its_events_bear(
-    source: BccSource, bench: Bench, pods: list[Pod], paths: CgroupPaths
+    source: ProbeSource, bench: Bench, pods: list[Pod], paths: CgroupPaths
 ) -> None:
     with Running([bench.program("calls"), "wait"], bench.directory, pods[1].directory) as running:
         assert running.line() == "waiting"

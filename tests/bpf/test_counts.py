@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from gpuledger.agent.probes import BccSource
+from gpuledger.agent.probes import ProbeSource
 from gpuledger.agent.probes.symbols import SYMBOLS
 from gpuledger.agent.procfs import process_start_ns, same_start
 from gpuledger.contract.operations import Operation
@@ -20,7 +20,7 @@ ROUNDS = 101
 THREADS = 7
 
 
-def test_every_probed_function_is_seen_in_order_with_its_arguments(source: BccSource, bench: Bench) -> None:
+def test_every_probed_function_is_seen_in_order_with_its_arguments(source: ProbeSource, bench: Bench) -> None:
     pid, out = run([bench.program("calls")], bench.directory)
     expected = [line.split() for line in out.splitlines()]
     assert {row[0] for row in expected} == set(OPERATIONS)
@@ -38,7 +38,7 @@ def test_every_probed_function_is_seen_in_order_with_its_arguments(source: BccSo
     ]
 
 
-def test_times_are_of_the_boot_clock_and_in_order_on_a_thread(source: BccSource, bench: Bench) -> None:
+def test_times_are_of_the_boot_clock_and_in_order_on_a_thread(source: ProbeSource, bench: Bench) -> None:
     with Running([bench.program("calls"), "wait"], bench.directory) as running:
         assert running.line() == "waiting"
         start_ns = process_start_ns(running.pid)
@@ -55,7 +55,7 @@ def test_times_are_of_the_boot_clock_and_in_order_on_a_thread(source: BccSource,
 
 
 def test_two_pods_with_several_threads_each_are_counted_apart(
-    source: BccSource, bench: Bench, pods: list[Pod]
+    source: ProbeSource, bench: Bench, pods: list[Pod]
 ) -> None:
     command = [bench.program("loop"), str(ROUNDS), str(THREADS), "wait"]
     with (
@@ -78,7 +78,7 @@ def test_two_pods_with_several_threads_each_are_counted_apart(
         assert set(launches["ordinal"].tolist()) == {0}
 
 
-def test_the_emulated_driver_is_counted_exactly(source: BccSource, pods: list[Pod]) -> None:
+def test_the_emulated_driver_is_counted_exactly(source: ProbeSource, pods: list[Pod]) -> None:
     with Emulator() as emulator:
         source.preattach(LIBCUDA)
         workloads = [

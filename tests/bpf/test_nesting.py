@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.probes import BccSource
+from gpuledger.agent.probes import ProbeSource
 from gpuledger.contract.operations import Operation
-from tests.bpf.workbench import Bench, Pod, Running, compile_c, events_of, run, started
+from tests.bpf.workbench import LOADERS, Bench, Pod, Running, compile_c, events_of, run, started
 
 NESTED_ROUNDS = 23
 JUMPS = 7
 
 
-@pytest.fixture
-def nested(tmp_path: Path) -> Iterator[BccSource]:
+@pytest.fixture(params=LOADERS)
+def nested(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProbeSource]:
     library = tmp_path / "libcuda.so.1"
     compile_c(["nested.c"], library, ["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"])
     compile_c(["jumps.c"], tmp_path / "jumps", [f"-L{tmp_path}", "-l:libcuda.so.1"])
-    with started(library) as source:
+    with started(library, loader=request.param) as source:
         yield source
 
 
-def test_a_call_inside_a_call_is_a_call_of_its_own(nested: BccSource, tmp_path: Path) -> None:
+def test_a_call_inside_a_call_is_a_call_of_its_own(nested: ProbeSource, tmp_path: Path) -> None:
     pid, _ = run([tmp_path / "jumps"], tmp_path)
     events = events_of(nested, pid)[: 3 * NESTED_ROUNDS]
     inner, outer = Operation.SYNCHRONIZE_STREAM, Operation.SYNCHRONIZE_CONTEXT
@@ -35,7 +35,7 @@ def test_a_call_inside_a_call_is_a_call_of_its_own(nested: BccSource, tmp_path: 
 
 
 def test_calls_that_never_return_are_counted_and_disturb_none_that_do(
-    nested: BccSource, tmp_path: Path
+    nested: ProbeSource, tmp_path: Path
 ) -> None:
     pid, _ = run([tmp_path / "jumps"], tmp_path)
     events = events_of(nested, pid)
@@ -50,7 +50,7 @@ def test_calls_that_never_return_are_counted_and_disturb_none_that_do(
 
 
 def test_many_processes_that_are_gone_at_once_are_seen_whole(
-    source: BccSource, bench: Bench, pods: list[Pod]
+    source: ProbeSource, bench: Bench, pods: list[Pod]
 ) -> None:
     command = [bench.program("loop"), "11", "2"]
     places = [pods[i % 2].directory for i in range(23)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.probes import UNKNOWN_ORDINAL, BccSource, Limits
-from gpuledger.agent.probes.loader import BccLoader
+from gpuledger.agent.probes import UNKNOWN_ORDINAL, Limits, ProbeSource
+from gpuledger.agent.probes.libbpf import LibbpfLoader
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.contract.operations import Operation
 from tests.bpf.workbench import Bench, Running, events_of, run, started
@@ -20,7 +20,7 @@ SETTLE_S = 5.0  # the kernel may bury a process a little after its parent has re
 
 
 @pytest.fixture
-def small(bench: Bench, tmp_path: Path) -> Iterator[BccSource]:
+def small(bench: Bench, tmp_path: Path) -> Iterator[ProbeSource]:
     """A source with a ring of one page."""
     with started(bench.library, Limits(ring_bytes=4096), proc=tmp_path) as source:
         yield source
@@ -30,7 +30,7 @@ def loop(bench: Bench, rounds: int, threads: int = 1, *words: str) -> list[str]:
     return [str(bench.program("loop")), str(rounds), str(threads), *words]
 
 
-def test_what_finds_no_room_in_the_ring_is_counted(small: BccSource, bench: Bench) -> None:
+def test_what_finds_no_room_in_the_ring_is_counted(small: ProbeSource, bench: Bench) -> None:
     pid, _ = run(loop(bench, ROUNDS), bench.directory)
     events = events_of(small, pid)
     calls = 2 * ROUNDS + 5  # init, retain, select twice, allocate
@@ -40,7 +40,7 @@ def test_what_finds_no_room_in_the_ring_is_counted(small: BccSource, bench: Benc
     assert losses.events == losses.ring_full
 
 
-def test_losses_never_fall_and_a_drain_makes_room(small: BccSource, bench: Bench) -> None:
+def test_losses_never_fall_and_a_drain_makes_room(small: ProbeSource, bench: Bench) -> None:
     run(loop(bench, ROUNDS), bench.directory)
     before = small.losses()
     small.drain()
@@ -57,7 +57,7 @@ def test_a_table_of_threads_that_is_full_is_counted(bench: Bench, tmp_path: Path
         assert source.losses().events == source.losses().threads_full
 
 
-def test_resident_memory_is_known_while_the_process_lives(source: BccSource, bench: Bench) -> None:
+def test_resident_memory_is_known_while_the_process_lives(source: ProbeSource, bench: Bench) -> None:
     with Running(loop(bench, 1, 1, "wait"), bench.directory) as running:
         assert running.line() == "waiting"
         mine = [entry for entry in source.resident() if entry.pid == running.pid]
@@ -69,7 +69,7 @@ def test_resident_memory_is_known_while_the_process_lives(source: BccSource, ben
         assert time.monotonic() < deadline
 
 
-def test_resident_memory_is_exact_whatever_the_ring_loses(small: BccSource, bench: Bench) -> None:
+def test_resident_memory_is_exact_whatever_the_ring_loses(small: ProbeSource, bench: Bench) -> None:
     run(loop(bench, ROUNDS), bench.directory)
     with Running(loop(bench, 1, 1, "wait"), bench.directory) as running:
         assert running.line() == "waiting"
@@ -77,7 +77,7 @@ def test_resident_memory_is_exact_whatever_the_ring_loses(small: BccSource, benc
         assert mine == [BLOCK_BYTES]
 
 
-def test_a_new_program_in_the_same_process_owns_nothing_of_the_old(source: BccSource, bench: Bench) -> None:
+def test_a_new_program_in_the_same_process_owns_nothing_of_the_old(source: ProbeSource, bench: Bench) -> None:
     program = bench.program("loop")
     script = f'"{program}" 1 1; exec "{program}" 1 1 wait'
     with Running(["/bin/sh", "-c", script], bench.directory) as running:
@@ -89,7 +89,7 @@ def test_a_new_program_in_the_same_process_owns_nothing_of_the_old(source: BccSo
 
 @pytest.mark.parametrize("by_name", [True, False], ids=["attached by name", "found"])
 def test_a_process_older_than_its_probes_is_not_given_a_guessed_device(
-    source: BccSource, bench: Bench, tmp_path: Path, by_name: bool
+    source: ProbeSource, bench: Bench, tmp_path: Path, by_name: bool
 ) -> None:
     library = bench.copy_library(tmp_path)
     with Running(loop(bench, 3, 2, "wait"), tmp_path) as running:
@@ -105,7 +105,7 @@ def test_a_process_older_than_its_probes_is_not_given_a_guessed_device(
 
 
 def test_what_ended_processes_leave_is_swept_and_the_living_keep_theirs(bench: Bench, tmp_path: Path) -> None:
-    loader = BccLoader(Limits(ring_bytes=1 << 20))
+    loader = LibbpfLoader(Limits(ring_bytes=1 << 20))
     with started(bench.library, load=lambda _: loader, proc=tmp_path) as source:
         state = KernelState(loader)
         with Running(loop(bench, 1, 1, "wait"), bench.directory) as living:

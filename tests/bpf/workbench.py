@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuledger.agent.probes import BccSource, Limits, RawEvents
+from gpuledger.agent.probes import Limits, LoaderKind, ProbeSource, RawEvents
 from gpuledger.agent.probes.libraries import LibraryScanner
-from gpuledger.agent.probes.loader import BccLoader, Loader
+from gpuledger.agent.probes.loader import Loader
 from tests.emulator.cgroups import in_cgroup, make_pod_cgroup, remove_pod_cgroup
 
 SOURCES = Path(__file__).parent / "src"
 FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-fno-ipa-icf", "-pthread", "-I", str(SOURCES)]
+LOADERS = (LoaderKind.LIBBPF, LoaderKind.BCC)
 WAIT_S = 60.0  # no process here runs for more than a second, but the machine may be busy
 
 
@@ -46,11 +47,14 @@ class Bench:
 def started(
     library: Path | None = None,
     limits: Limits | None = None,
-    load: Callable[[Limits], Loader] = BccLoader,
+    load: Callable[[Limits], Loader] | None = None,
+    loader: LoaderKind = LoaderKind.LIBBPF,
     proc: Path = Path("/proc"),
-) -> Iterator[BccSource]:
+) -> Iterator[ProbeSource]:
     """A source of the test's own; given another ``proc`` it finds no library by itself."""
-    source = BccSource(limits or Limits(ring_bytes=1 << 20), load=load, scanner=LibraryScanner(proc))
+    source = ProbeSource(
+        limits or Limits(ring_bytes=1 << 20), loader=loader, load=load, scanner=LibraryScanner(proc)
+    )
     source.start()
     try:
         if library is not None:
@@ -150,7 +154,7 @@ def run(command: Sequence[str | Path], libraries: Path, cgroup: Path | None = No
         return running.pid, running.finish()
 
 
-def events_of(source: BccSource, *pids: int) -> RawEvents:
+def events_of(source: ProbeSource, *pids: int) -> RawEvents:
     """What these processes did since the last drain; other processes of the machine are left out."""
     events = source.drain()
     return events[np.isin(events["pid"], pids)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from gpuledger.agent.probes.events import RAW_EVENT, RawEvents
@@ -21,8 +22,11 @@ class KernelSide:
         self.consumer = np.array([position], np.uint64)
         self.producer = np.array([position], np.uint64)
         self.data = np.zeros(2 * RING_BYTES, np.uint8)
-        self.reader = RingReader(self.consumer, self.producer, self.data)
+        self.reader = RingReader(self.consumer, self.producer, len(self.data) // 2, self.view)
         self.written = 0
+
+    def view(self, first: int, length: int) -> npt.NDArray[np.uint8]:
+        return self.data[first : first + length]
 
     def write(self, count: int = 1, flags: int = 0, size: int = RAW_EVENT.itemsize) -> int:
         """Returns the place of the last record."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuledger.agent.probes.bcc import source_text
 from gpuledger.agent.probes.events import RAW_EVENT, Losses
-from gpuledger.agent.probes.loader import source_text
 from gpuledger.agent.probes.symbols import SYMBOLS, Effect, Limits, Symbol, c_preamble, cookie
 from gpuledger.contract.operations import Operation
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -12,7 +13,9 @@ import typer
 from prometheus_client import start_http_server
 
 from gpuledger.agent import metrics
+from gpuledger.agent.probes.loader import LoaderKind
 from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources, running
+from gpuledger.agent.samplers.dcgm_exporter import DEFAULT_PERIOD_S
 from gpuledger.agent.settings import DEFAULT_SPOOL_BYTES, AgentSettings, read_layout
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import NS_PER_S, SystemClock
@@ -39,7 +42,16 @@ def run(
     bootstrap: Annotated[str | None, typer.Option(help="Kafka, host:port,...")] = None,
     registry: Annotated[str | None, typer.Option(help="Schema registry, URL.")] = None,
     source: Annotated[SourceKind, typer.Option(help="Where CUDA calls come from.")] = SourceKind.EBPF,
+    loader: Annotated[
+        LoaderKind, typer.Option(help="How probes get into the kernel; auto prefers libbpf.")
+    ] = LoaderKind.AUTO,
     samplers: Annotated[SamplerKind, typer.Option(help="Where measurements come from.")] = SamplerKind.NVML,
+    dcgm_url: Annotated[
+        str | None, typer.Option(help="dcgm-exporter to scrape too, http://HOST:9400/metrics.")
+    ] = None,
+    dcgm_interval_s: Annotated[
+        int, typer.Option(min=1, max=60, help="How often; the exporter should collect at least as often.")
+    ] = DEFAULT_PERIOD_S,
     holders: Annotated[Path | None, typer.Option(help="File that says who holds which device.")] = None,
     window_s: Annotated[
         int, typer.Option(help="Window length of the cluster in s, a divisor of 60.")
@@ -98,7 +110,8 @@ def run(
     )
     given = {"kafka_bootstrap": bootstrap, "registry_url": registry}
     bus = BusSettings.load(**{name: value for name, value in given.items() if value is not None})
-    sources = Sources(source, samplers, holders, tuple(preattach or ()), seed)
+    sources = Sources(source, samplers, holders, tuple(preattach or ()), seed, loader)
+    sources = replace(sources, dcgm_url=dcgm_url, dcgm_period_ns=dcgm_interval_s * NS_PER_S)
     if metrics_port is not None:
         start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
     with running(settings, sources, bus, SystemClock()) as (agent, _):

@@ -12,10 +12,14 @@ from gpuledger.agent.epoch import AgentTime, boot_id
 from gpuledger.agent.holders.file import FileHolders
 from gpuledger.agent.holders.source import Holders, HolderSource
 from gpuledger.agent.nvml import NvmlSession
-from gpuledger.agent.probes.source import BccSource, EventSource
+from gpuledger.agent.probes.loader import LoaderKind
+from gpuledger.agent.probes.source import EventSource, ProbeSource
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.processes import ProcessReader
 from gpuledger.agent.publisher import Publisher
+from gpuledger.agent.samplers import Sampler
+from gpuledger.agent.samplers.combined import CombinedSampler
+from gpuledger.agent.samplers.dcgm_exporter import DEFAULT_PERIOD_S, DcgmExporterSampler
 from gpuledger.agent.samplers.nvml import NvmlSampler
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.service import Agent
@@ -29,7 +33,8 @@ from gpuledger.agent.simulated import (
 )
 from gpuledger.agent.spool import Journal, NodeLock, NodeQueue
 from gpuledger.bus import BusSettings
-from gpuledger.contract.clock import Clock
+from gpuledger.contract.clock import NS_PER_S, Clock
+from gpuledger.contract.records import Device
 
 SPOOL_DIRECTORY = "spool"
 
@@ -68,6 +73,9 @@ class Sources:
     holders_file: Path | None = None
     preattach: tuple[Path, ...] = ()
     seed: int = 1
+    dcgm_url: str | None = None
+    dcgm_period_ns: int = DEFAULT_PERIOD_S * NS_PER_S
+    loader: LoaderKind = LoaderKind.AUTO
 
 
 @contextlib.contextmanager
@@ -115,7 +123,7 @@ def _agent(
         settings = replace(settings, layout=replace(settings.layout, devices=session.devices))
     source = None
     if sources.kind is SourceKind.EBPF:
-        source = BccSource()
+        source = ProbeSource(loader=sources.loader)
         stack.callback(source.close)
         source.start()
         for path in sources.preattach:
@@ -123,5 +131,17 @@ def _agent(
         source.refresh()
     # only now, with the probes in place: a window that begins with the epoch was seen whole
     time = AgentTime.begin(clock, boot_id())
-    thread = SamplerThread(NvmlSampler(session, clock, time), clock, time) if session else None
+    sampler = _sampler(sources, session, settings.layout.devices, clock, time)
+    thread = SamplerThread(sampler, clock, time) if sampler else None
     return Agent(settings, clock, time, queue, source, reader, thread, holders)
+
+
+def _sampler(
+    sources: Sources, session: NvmlSession | None, devices: list[Device], clock: Clock, time: AgentTime
+) -> Sampler | None:
+    """NVML each second; an exporter, where there is one, for what NVML does not measure."""
+    nvml = NvmlSampler(session, clock, time) if session else None
+    if sources.dcgm_url is None:
+        return nvml
+    exporter = DcgmExporterSampler(sources.dcgm_url, devices, clock, time, sources.dcgm_period_ns)
+    return CombinedSampler(nvml, exporter) if nvml else exporter

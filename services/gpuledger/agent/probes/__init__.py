@@ -1,21 +1,23 @@
 """The kernel side of the node agent: what processes ask of the CUDA driver, seen by eBPF.
 
-`BccSource` attaches to every libcuda that processes have mapped and hands over arrays of `RAW_EVENT`.
+`ProbeSource` attaches to every libcuda that processes have mapped and hands over arrays of `RAW_EVENT`.
 """
 
 from gpuledger.agent.probes.attach import LibraryReport
 from gpuledger.agent.probes.events import RAW_EVENT, UNKNOWN_ORDINAL, Losses, RawEvents, Resident
-from gpuledger.agent.probes.source import BccSource, EventSource, available
+from gpuledger.agent.probes.loader import LoaderKind
+from gpuledger.agent.probes.source import EventSource, ProbeSource, available
 from gpuledger.agent.probes.symbols import Limits
 
 __all__ = [
     "RAW_EVENT",
     "UNKNOWN_ORDINAL",
-    "BccSource",
     "EventSource",
     "LibraryReport",
     "Limits",
+    "LoaderKind",
     "Losses",
+    "ProbeSource",
     "RawEvents",
     "Resident",
     "available",

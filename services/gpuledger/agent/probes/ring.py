@@ -9,6 +9,7 @@ the beginning and only grow.
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,7 @@ _BUSY: Final = 1 << 31
 _DISCARD: Final = 1 << 30
 _FLAGS: Final = _BUSY | _DISCARD
 HEADER_BYTES: Final = 8
+_POSITION_PAGES: Final = 2
 
 _OPAQUE: Final = np.dtype((np.void, RAW_EVENT.itemsize))
 """Copies as one block, nine times as fast as a structure, which numpy copies field by field."""
@@ -32,17 +34,22 @@ _EMPTY: Final[RawEvents] = np.empty(0, RAW_EVENT)
 class RingReader:
     """The one consumer of a ring whose records are all `RAW_EVENT`.
 
-    Give it three views of the same memory as the kernel's: ``consumer`` and ``producer``, arrays of one
-    uint64, and ``data``, 2 x ring size of uint8 whose second half mirrors the first. Not thread-safe.
+    ``consumer`` and ``producer`` are views of the kernel's positions, arrays of one uint64. ``view(first,
+    length)`` gives bytes of the ring's data as uint8, which goes on with itself behind its end; it is asked
+    for no more than what is filled, and nothing of it is kept. Not thread-safe.
     """
 
     def __init__(
-        self, consumer: npt.NDArray[np.uint64], producer: npt.NDArray[np.uint64], data: npt.NDArray[np.uint8]
+        self,
+        consumer: npt.NDArray[np.uint64],
+        producer: npt.NDArray[np.uint64],
+        ring_bytes: int,
+        view: Callable[[int, int], npt.NDArray[np.uint8]],
     ) -> None:
         self._consumer = consumer
         self._producer = producer
-        self._data = data
-        self._ring_bytes = len(data) // 2
+        self._ring_bytes = ring_bytes
+        self._view = view
 
     @property
     def pending_bytes(self) -> int:
@@ -65,7 +72,7 @@ class RingReader:
         if count == 0:
             return _EMPTY
         start = position % self._ring_bytes
-        records = self._data[start : start + count * _RECORD.itemsize].view(_RECORD)
+        records = self._view(start, count * _RECORD.itemsize).view(_RECORD)
         odd = np.flatnonzero(records["length"] != _LENGTH)
         if len(odd) == 0:
             events: RawEvents = np.empty(count, RAW_EVENT)
@@ -91,20 +98,33 @@ class RingReader:
 
 
 class MappedRing:
-    """A ring map of the kernel, mapped into this process; owns the mappings, not the descriptor."""
+    """A ring map of the kernel as this process reads it. Borrows the descriptor, which must outlive it.
+
+    The data is mapped only while it is read, and only what is filled: mapped for good, a ring would count
+    twice as resident memory of the agent, whose limit it then takes up.
+    """
 
     def __init__(self, fd: int, ring_bytes: int) -> None:
         page = mmap.PAGESIZE
+        self._fd = fd
         self._consumer_page = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=0)
-        self._rest = mmap.mmap(fd, page + 2 * ring_bytes, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
+        self._producer_page = mmap.mmap(fd, page, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
         self.reader: RingReader | None = RingReader(
             np.frombuffer(self._consumer_page, np.uint64, 1),
-            np.frombuffer(self._rest, np.uint64, 1),
-            np.frombuffer(self._rest, np.uint8, 2 * ring_bytes, offset=page),
+            np.frombuffer(self._producer_page, np.uint64, 1),
+            ring_bytes,
+            self._map,
         )
+
+    def _map(self, first: int, length: int) -> npt.NDArray[np.uint8]:
+        """Unmapped when the array is let go of."""
+        before = first % mmap.PAGESIZE
+        offset = _POSITION_PAGES * mmap.PAGESIZE + first - before
+        window = mmap.mmap(self._fd, before + length, mmap.MAP_SHARED, mmap.PROT_READ, offset=offset)
+        return np.frombuffer(window, np.uint8, length, offset=before)
 
     def close(self) -> None:
         """Unmaps the ring; the reader must not be used any more."""
         self.reader = None
         self._consumer_page.close()
-        self._rest.close()
+        self._producer_page.close()

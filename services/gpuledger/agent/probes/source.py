@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
 from gpuledger.agent.probes.events import Losses, RawEvents, Resident
-from gpuledger.agent.probes.headers import DEBIAN_BCC, prepare_kernel_headers
 from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, Mapping, library_file
-from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, BccLoader, Loader, kernel_version
+from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, Loader, LoaderKind, kernel_version
+from gpuledger.agent.probes.loading import load as load_kind
+from gpuledger.agent.probes.loading import loader_problem
 from gpuledger.agent.probes.ring import MappedRing
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.agent.probes.symbols import Limits
@@ -62,10 +63,10 @@ class EventSource(Protocol):
         """Detaches everything. May be called twice."""
 
 
-def available() -> str | None:
+def available(kind: LoaderKind = LoaderKind.AUTO) -> str | None:
     """Why eBPF is not possible here, None where nothing speaks against it.
 
-    Cheap: loads nothing, so a kernel may still refuse the programs at `BccSource.start`.
+    Cheap: loads nothing, so a kernel may still refuse the programs at `ProbeSource.start`.
     """
     if not _may_load():
         return "eBPF needs root (or CAP_SYS_ADMIN)"
@@ -75,11 +76,7 @@ def available() -> str | None:
         return f"kernel {os.uname().release} is older than {'.'.join(map(str, MINIMUM_KERNEL))}"
     if not Path("/sys/bus/event_source/devices/uprobe/type").is_file():
         return "this kernel has no uprobes (CONFIG_UPROBE_EVENTS), or /sys is not mounted"
-    if importlib.util.find_spec("bcc") is None and not DEBIAN_BCC.is_dir():
-        return "the Python package bcc is missing: install python3-bpfcc"
-    if prepare_kernel_headers() is None:
-        return "no kernel headers: install linux-headers (Debian: linux-headers-cloud-amd64)"
-    return None
+    return loader_problem(kind)
 
 
 def _may_load() -> bool:
@@ -89,18 +86,20 @@ def _may_load() -> bool:
     return os.geteuid() == 0
 
 
-class BccSource:
-    """`EventSource` over probes in the kernel, compiled by bcc unless another loader is given."""
+class ProbeSource:
+    """`EventSource` over probes in the kernel, loaded as ``loader`` says, or by ``load`` if it is given."""
 
     def __init__(
         self,
         limits: Limits | None = None,
         *,
-        load: Callable[[Limits], Loader] = BccLoader,
+        loader: LoaderKind = LoaderKind.AUTO,
+        load: Callable[[Limits], Loader] | None = None,
         scanner: LibraryScanner | None = None,
     ) -> None:
         self._limits = limits or Limits()
-        self._load = load
+        self._kind = loader
+        self._load = load or partial(load_kind, loader)
         self._scanner = scanner or LibraryScanner()
         self._loader: Loader | None = None
         self._ring: MappedRing | None = None
@@ -113,10 +112,10 @@ class BccSource:
         self._swept_ends = 0
 
     def start(self) -> None:
-        """See `EventSource`. Takes about a second: bcc compiles the probes."""
+        """See `EventSource`. Takes a second or two with bcc, which compiles, and a tenth of that without."""
         if self._loader is not None:
             return
-        reason = available()
+        reason = available(self._kind)
         if reason is not None:
             raise Unsupported(reason)
         self._loader = self._load(self._limits)

@@ -7,6 +7,7 @@ it with, so the two can not drift apart.
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 from dataclasses import dataclass, fields
 from enum import IntEnum
@@ -252,6 +253,18 @@ class Limits:
         if self.ring_bytes < PAGE_BYTES or self.ring_bytes & (self.ring_bytes - 1):
             raise ValueError(f"ring_bytes must be a power of two of at least {PAGE_BYTES}: {self.ring_bytes}")
 
+    def map_entries(self) -> dict[str, int]:
+        """Name of each map whose size is a limit -> its entries, for the ring its bytes."""
+        return {
+            "events": self.ring_bytes,
+            "threads": self.threads,
+            "processes": self.processes,
+            "late": self.processes,
+            "contexts": self.contexts,
+            "resident": self.contexts,
+            "allocations": self.allocations,
+        }
+
 
 def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
     """The ``#define`` lines in front of bpf/cuda.bpf.c.
@@ -282,3 +295,9 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
     defines["LOSS_COUNT"] = len(loss_names) + 1
     defines |= offsets
     return "".join(f"#define {name} {value}\n" for name, value in defines.items())
+
+
+def table_digest() -> str:
+    """Names this version of table, cookies and counters: an object compiled for another one is refused."""
+    table = [(symbol.name, cookie(symbol), int(symbol.entry)) for symbol in SYMBOLS]
+    return hashlib.sha256(f"{c_preamble(Limits(), {})}{table}".encode()).hexdigest()

@@ -1,0 +1,167 @@
+"""Loads the probes from an object that was compiled ahead, through libbpf.so.1 by ctypes.
+
+Nothing of a compiler, LLVM or kernel headers is needed on the node; the kernel must tell its BTF
+(CONFIG_DEBUG_INFO_BTF, which every distribution kernel since 5.15 has).
+API: https://docs.ebpf.io/ebpf-library/libbpf/userspace/ (libbpf 1.0 and later).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Final
+
+from gpuledger.agent.probes import bpfsys
+from gpuledger.agent.probes.btf import VMLINUX
+from gpuledger.agent.probes.loader import (
+    CHECKOUT,
+    INSTALLED,
+    MULTI_KERNEL,
+    TRACEPOINT_PROGRAMS,
+    UPROBE_PROGRAMS,
+    kernel_version,
+)
+from gpuledger.agent.probes.symbols import Limits, table_digest
+from gpuledger.contract.errors import Unsupported
+
+LIBRARY: Final = "libbpf.so.1"
+OBJECT: Final = "cuda.bpf.o"
+BUILT: Final = CHECKOUT / "build" / "bpf" / OBJECT
+_PLACES: Final = (INSTALLED / OBJECT, BUILT)
+
+_SAID_CHARACTERS: Final = 4000  # the end of the verifier's log, where its reason stands
+_LINE_BYTES: Final = 1 << 16
+_WARNING: Final = 0
+
+_PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+_SIGNATURES: Final = {
+    "bpf_object__open_mem": (ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]),
+    "bpf_object__load": (ctypes.c_int, [ctypes.c_void_p]),
+    "bpf_object__close": (None, [ctypes.c_void_p]),
+    "bpf_object__find_program_by_name": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]),
+    "bpf_object__find_map_by_name": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]),
+    "bpf_program__set_expected_attach_type": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int]),
+    "bpf_program__fd": (ctypes.c_int, [ctypes.c_void_p]),
+    "bpf_map__set_max_entries": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32]),
+    "bpf_map__fd": (ctypes.c_int, [ctypes.c_void_p]),
+    "libbpf_set_print": (ctypes.c_void_p, [_PRINT]),
+}
+
+
+def object_path() -> Path | None:
+    """Where the object of this installation is, None where none was built."""
+    return next((path for path in _PLACES if path.is_file()), None)
+
+
+def libbpf_problem() -> str | None:
+    """Why libbpf can not be used here, None where nothing speaks against it."""
+    if object_path() is None:
+        return f"the probes were not compiled ahead: no {OBJECT} (make bpf)"
+    if not VMLINUX.is_file():
+        return f"the kernel tells no BTF ({VMLINUX} is not there)"
+    try:
+        ctypes.CDLL(LIBRARY)
+    except OSError:
+        return f"{LIBRARY} is missing: install libbpf1"
+    return None
+
+
+class _Library:
+    """libbpf.so.1 with its signatures, and what it complains of while it is listened to."""
+
+    def __init__(self) -> None:
+        try:
+            self.api = ctypes.CDLL(LIBRARY, use_errno=True)
+        except OSError as error:
+            raise Unsupported(f"{LIBRARY} is missing: install libbpf1") from error
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(self.api, name)
+            function.restype, function.argtypes = result, arguments
+        self._format = ctypes.CDLL(None).vsnprintf
+        self._format.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p]
+        self._said: list[str] = []
+        self._listener = _PRINT(self._listen)  # kept: libbpf calls it as long as it is loaded
+        self.api.libbpf_set_print(self._listener)
+
+    def _listen(self, level: int, text: bytes, arguments: int) -> int:
+        if level == _WARNING:
+            line = ctypes.create_string_buffer(_LINE_BYTES)
+            self._format(line, _LINE_BYTES, text, arguments)
+            self._said.append(line.value.decode(errors="replace"))
+        return 0
+
+    def take_complaints(self) -> str:
+        """What was said since the last time, its end."""
+        said, self._said = "".join(self._said), []
+        return said[-_SAID_CHARACTERS:].strip()
+
+
+class LibbpfLoader:
+    """Loads the object compiled ahead. Needs root (or CAP_BPF and CAP_PERFMON), libbpf.so.1 and BTF.
+
+    ``multi`` as in `Loader`; by default what the kernel can. Raises Unsupported where something is missing,
+    the object is of another version than this code, or the kernel refuses the programs.
+    """
+
+    def __init__(self, limits: Limits, multi: bool | None = None, path: Path | None = None) -> None:
+        self.multi: Final = kernel_version() >= MULTI_KERNEL if multi is None else multi
+        place = path or object_path()
+        if place is None:
+            raise Unsupported(f"the probes were not compiled ahead: no {OBJECT} (make bpf)")
+        image = place.read_bytes()
+        if table_digest().encode() not in image:
+            raise Unsupported(f"{place} was compiled for another version of the probes: build it again")
+        self._library = _Library()
+        self._api = self._library.api
+        self._object: int | None = self._api.bpf_object__open_mem(image, len(image), None)
+        if not self._object:
+            raise self._refusal(f"{place} is no object of probes")
+        try:
+            self._set_up(limits)
+            if self._api.bpf_object__load(self._object):
+                raise self._refusal("the kernel refuses the probes")
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self, limits: Limits) -> None:
+        for name, entries in limits.map_entries().items():
+            if self._api.bpf_map__set_max_entries(self._map(name), entries):
+                raise self._refusal(f"map {name} can not have {entries} entries")
+        if self.multi:
+            for name in UPROBE_PROGRAMS:
+                program = self._find_program(name)
+                self._api.bpf_program__set_expected_attach_type(program, bpfsys.ATTACH_UPROBE_MULTI)
+        for name in TRACEPOINT_PROGRAMS:
+            self._find_program(name)
+
+    def _refusal(self, what: str) -> Unsupported:
+        code = ctypes.get_errno()
+        return Unsupported(f"{what}: {os.strerror(code)}\n{self._library.take_complaints()}".strip())
+
+    def _find_program(self, name: str) -> int:
+        found: int | None = self._api.bpf_object__find_program_by_name(self._object, name.encode())
+        if not found:
+            raise KeyError(name)
+        return found
+
+    def _map(self, name: str) -> int:
+        found: int | None = self._api.bpf_object__find_map_by_name(self._object, name.encode())
+        if not found:
+            raise KeyError(name)
+        return found
+
+    def program(self, name: str) -> int:
+        """See `Loader`."""
+        return int(self._api.bpf_program__fd(self._find_program(name)))
+
+    def map(self, name: str) -> int:
+        """See `Loader`."""
+        return int(self._api.bpf_map__fd(self._map(name)))
+
+    def close(self) -> None:
+        """See `Loader`."""
+        if self._object:
+            self._api.bpf_object__close(self._object)
+            self._object = None
