@@ -73,9 +73,9 @@ class Sources:
     holders_file: Path | None = None
     preattach: tuple[Path, ...] = ()
     seed: int = 1
+    loader: LoaderKind = LoaderKind.AUTO
     dcgm_url: str | None = None
     dcgm_period_ns: int = DEFAULT_PERIOD_S * NS_PER_S
-    loader: LoaderKind = LoaderKind.AUTO
 
 
 @contextlib.contextmanager
