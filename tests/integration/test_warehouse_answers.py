@@ -79,7 +79,7 @@ def test_a_named_query_names_the_weakest_evidence_of_what_was_used(
     """The strongest comes last, and what the idle row rests on does not count."""
     names = ("busy_estimated", "equal_slots", "device_total", "process_measured")
     charges = with_evidence(charge_set(START, pods=["a", "b", "c", "d"]), *names)
-    charges.pod[:], charges.team[:] = charges.pod[0], charges.team[0]
+    charges.pod, charges.team = charges.pod[[0] * 4], charges.team[[0] * 4]
     charges.used_ns[:] = (5, 5, 0, 5)
     write(warehouse, charges)
     assert [row["evidence"] for row in ask(warehouse, "by_pod", grain)] == ["equal_slots"]
