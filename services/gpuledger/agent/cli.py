@@ -13,6 +13,7 @@ import typer
 from prometheus_client import start_http_server
 
 from gpuledger.agent import metrics
+from gpuledger.agent.holders.choose import KUBELET_SOCKET, KUBELET_URL, HolderChoice, HoldersFrom
 from gpuledger.agent.probes.loader import LoaderKind
 from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources, running
 from gpuledger.agent.samplers.dcgm_exporter import DEFAULT_PERIOD_S
@@ -53,6 +54,23 @@ def run(
         int, typer.Option(min=1, max=60, help="How often; the exporter should collect at least as often.")
     ] = DEFAULT_PERIOD_S,
     holders: Annotated[Path | None, typer.Option(help="File that says who holds which device.")] = None,
+    holders_from: Annotated[
+        HoldersFrom | None, typer.Option(help="Where holders come from; a file where --holders is given.")
+    ] = None,
+    kubelet_socket: Annotated[Path, typer.Option(help="The kubelet's PodResources socket.")] = KUBELET_SOCKET,
+    kubelet_url: Annotated[
+        str, typer.Option(help="The kubelet's own API (holders from kubelet).")
+    ] = KUBELET_URL,
+    kubelet_ca: Annotated[
+        Path | None, typer.Option(help="Authorities of the kubelet's certificate; else it is not checked.")
+    ] = None,
+    kube_api: Annotated[
+        str | None, typer.Option(help="API server, URL; else this pod's own cluster.")
+    ] = None,
+    kube_token: Annotated[Path | None, typer.Option(help="Token for --kube-api or the kubelet.")] = None,
+    kube_node: Annotated[
+        str | None, typer.Option(help="Name of the Node object, where it is not --node.")
+    ] = None,
     window_s: Annotated[
         int, typer.Option(help="Window length of the cluster in s, a divisor of 60.")
     ] = DEFAULT_WINDOW_NS // NS_PER_S,
@@ -110,7 +128,17 @@ def run(
     )
     given = {"kafka_bootstrap": bootstrap, "registry_url": registry}
     bus = BusSettings.load(**{name: value for name, value in given.items() if value is not None})
-    sources = Sources(source, samplers, holders, tuple(preattach or ()), seed, loader)
+    choice = HolderChoice(
+        source=holders_from or (HoldersFrom.FILE if holders else HoldersFrom.NONE),
+        file=holders,
+        kubelet_socket=kubelet_socket,
+        kubelet_url=kubelet_url,
+        kubelet_ca=kubelet_ca,
+        api_url=kube_api,
+        token_file=kube_token,
+        kube_node=kube_node,
+    )
+    sources = Sources(source, samplers, choice, tuple(preattach or ()), seed, loader)
     sources = replace(sources, dcgm_url=dcgm_url, dcgm_period_ns=dcgm_interval_s * NS_PER_S)
     if metrics_port is not None:
         start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from gpuledger.agent.epoch import AgentTime, boot_id
-from gpuledger.agent.holders.file import FileHolders
-from gpuledger.agent.holders.source import Holders, HolderSource
+from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holders
+from gpuledger.agent.holders.source import HolderSource
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes.loader import LoaderKind
 from gpuledger.agent.probes.source import EventSource, ProbeSource
@@ -54,23 +54,13 @@ class SamplerKind(StrEnum):
     NONE = "none"
 
 
-class NoHolders:
-    """A `HolderSource` for a node whose holders nobody can name."""
-
-    problem = ""
-
-    def read(self) -> Holders | None:
-        """See HolderSource.read."""
-        return None
-
-
 @dataclass(frozen=True)
 class Sources:
     """What an agent is made of. ``seed`` is the simulated node's."""
 
     kind: SourceKind = SourceKind.EBPF
     samplers: SamplerKind = SamplerKind.NVML
-    holders_file: Path | None = None
+    holders: HolderChoice = field(default_factory=HolderChoice)
     preattach: tuple[Path, ...] = ()
     seed: int = 1
     loader: LoaderKind = LoaderKind.AUTO
@@ -106,10 +96,10 @@ def _agent(
     clock: Clock,
     queue: NodeQueue,
 ) -> Agent:
-    holders: HolderSource = FileHolders(sources.holders_file) if sources.holders_file else NoHolders()
+    holders: HolderSource = open_holders(stack, sources.holders, settings.node.node, clock)
     if sources.kind is SourceKind.SIMULATED:
         node = SimulatedNode(sources.seed)
-        if sources.holders_file is None:
+        if sources.holders.source is HoldersFrom.NONE:
             holders = SimulatedHolders(node)
         settings = replace(settings, layout=replace(settings.layout, devices=node.devices))
         time = AgentTime.begin(clock, boot_id())
@@ -131,8 +121,8 @@ def _agent(
         source.refresh()
     # only now, with the probes in place: a window that begins with the epoch was seen whole
     time = AgentTime.begin(clock, boot_id())
-    sampler = _sampler(sources, session, settings.layout.devices, clock, time)
-    thread = SamplerThread(sampler, clock, time) if sampler else None
+    measuring = _sampler(sources, session, settings.layout.devices, clock, time)
+    thread = SamplerThread(measuring, clock, time) if measuring else None
     return Agent(settings, clock, time, queue, source, reader, thread, holders)
 
 

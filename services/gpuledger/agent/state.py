@@ -61,10 +61,10 @@ class NodeState:
     @property
     def layout(self) -> NodeLayout:
         """The node and its devices, with sharing as the holders state it and losses as NVML does."""
-        devices = self._layout.devices
+        layout = self._layout
         if self.view.holders is not None:
-            devices = self.view.holders.devices(devices)
-        return dataclasses.replace(self._layout, devices=[self._with_loss(device) for device in devices])
+            layout = self.view.holders.layout(layout)
+        return dataclasses.replace(layout, devices=[self._with_loss(device) for device in layout.devices])
 
     def _with_loss(self, device: Device) -> Device:
         return dataclasses.replace(device, lost=device.uuid in self.view.lost)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gpuledger.agent.devices import DeviceRef
-from gpuledger.contract.records import Device, Holder, Pod
+from gpuledger.contract.records import Device, Holder, NodeLayout, Pod
 
+_TOLD = ("instance_id", "instance_type", "capacity_type", "region", "zone", "node_pool", "gpu_count")
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """Only these phases end a holding; kubelets listed completed pods for years (kubernetes#119423)."""
 
@@ -26,6 +27,8 @@ class HeldDevice:
     mps_percentage: float | None = None
     memory_limit_bytes: int | None = None
     consumer_kind: str = "pod"
+    mig_profile: str = ""
+    """Where set, ``device`` is a GPU and the instance of that profile on it is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,16 @@ class Holders:
     sharing: tuple[DeviceSharing, ...] = ()
     container_names: dict[str, str] = field(default_factory=dict)
     """Name of each container by its id."""
+    node: NodeLayout | None = None
+    """What the cluster says of the node itself, without devices; None where it says nothing."""
+
+    def layout(self, stated: NodeLayout) -> NodeLayout:
+        """The node's layout: what was stated for this agent, then what the cluster says, with sharing."""
+        devices = self.devices(stated.devices)
+        if self.node is None:
+            return replace(stated, devices=devices)
+        told = {name: getattr(stated, name) or getattr(self.node, name) for name in _TOLD}
+        return replace(stated, **told, labels={**self.node.labels, **stated.labels}, devices=devices)
 
     def devices(self, devices: list[Device]) -> list[Device]:
         """The devices with their sharing as these holders state it."""
@@ -67,7 +80,11 @@ class Holders:
         finished = {pod.uid for pod in self.pods if pod.phase in FINISHED_PHASES}
         found: dict[tuple[str, str, int, str], Holder] = {}
         for held in self.held:
-            position = find_device(devices, held.device)
+            position = (
+                find_instance(devices, held.device, held.mig_profile)
+                if held.mig_profile
+                else find_device(devices, held.device)
+            )
             if position is None or held.consumer in finished:
                 continue
             key = (held.consumer, held.container, position, held.resource_name)
@@ -113,6 +130,26 @@ def find_device(devices: list[Device], ref: DeviceRef) -> int | None:
                 return position
         elif ref.index is not None and device.index == ref.index and not device.parent_uuid:
             return position
+    return None
+
+
+def find_instance(devices: list[Device], gpu: DeviceRef, profile: str) -> int | None:
+    """Position of the only MIG instance on ``gpu`` that can be of ``profile``; None where several can.
+
+    Drivers and tools round the memory in a profile's name differently (1g.11gb, 1g12gb): where no name is
+    equal, the number of slices decides.
+    """
+    parent = find_device(devices, gpu)
+    if parent is None:
+        return None
+    there = [i for i, device in enumerate(devices) if device.parent_uuid == devices[parent].uuid]
+    wanted = profile.replace(".", "")
+    for same in (
+        [i for i in there if devices[i].mig_profile.replace(".", "") == wanted],
+        [i for i in there if devices[i].mig_profile.partition("g")[0] == wanted.partition("g")[0]],
+    ):
+        if same:
+            return same[0] if len(same) == 1 else None
     return None
 
 

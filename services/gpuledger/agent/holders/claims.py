@@ -1,0 +1,73 @@
+"""Devices of resource claims (dynamic resource allocation): from a pool's device to NVML's.
+
+ResourceSlices say a device's uuid, or for a MIG instance that is made only when it is asked for, its GPU's
+uuid and its profile. Where no slice is known, the NVIDIA driver's own names say index and profile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpuledger.agent.devices import DeviceRef, parse_device_id
+from gpuledger.agent.holders.podresources import ClaimDevice
+
+DRIVER_DOMAIN = "nvidia.com"  # other vendors' drivers name their devices gpu-0 as well
+_MIG_NAME = re.compile(r"gpu-(\d+)-mig-(\w+?)-\d+-\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDevice:
+    """A device as its ResourceSlice describes it; empty where it does not say."""
+
+    uuid: str = ""
+    parent_uuid: str = ""
+    profile: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTarget:
+    """The device that a claim means: ``ref``, or with a ``profile`` the instance of that profile on it."""
+
+    ref: DeviceRef
+    profile: str = ""
+
+
+Slices = Mapping[tuple[str, str, str], SliceDevice]
+"""By (driver, pool, device)."""
+
+
+def slice_devices(slice_: Mapping[str, Any]) -> dict[tuple[str, str, str], SliceDevice]:
+    """The devices of a ResourceSlice given as JSON, of API versions v1 and v1beta1 alike."""
+    spec = slice_.get("spec") or {}
+    driver, pool = str(spec.get("driver") or ""), str((spec.get("pool") or {}).get("name") or "")
+    found = {}
+    for device in spec.get("devices") or ():
+        attributes = device.get("attributes") or (device.get("basic") or {}).get("attributes") or {}
+        texts = {name.rpartition("/")[2]: _text(value) for name, value in attributes.items()}
+        found[driver, pool, str(device.get("name") or "")] = SliceDevice(
+            texts.get("uuid", ""), texts.get("parentUUID", ""), texts.get("profile", "")
+        )
+    return found
+
+
+def target_of(claim: ClaimDevice, slices: Slices) -> ClaimTarget | None:
+    """The device that a claim's device is; None where nothing says it."""
+    if not (claim.driver == DRIVER_DOMAIN or claim.driver.endswith(f".{DRIVER_DOMAIN}")):
+        return None
+    known = slices.get((claim.driver, claim.pool, claim.device))
+    if known is not None and known.uuid:
+        return ClaimTarget(DeviceRef(uuid=known.uuid))
+    if known is not None and known.parent_uuid and known.profile:
+        return ClaimTarget(DeviceRef(uuid=known.parent_uuid), known.profile)
+    mig = _MIG_NAME.fullmatch(claim.device)
+    if mig is not None:
+        return ClaimTarget(DeviceRef(index=int(mig[1])), mig[2])
+    ref = parse_device_id(claim.driver, claim.device)
+    return None if ref == DeviceRef() else ClaimTarget(ref)
+
+
+def _text(value: Any) -> str:
+    return str(value.get("string") or "") if isinstance(value, dict) else ""

@@ -1,0 +1,190 @@
+"""List and watch against a real HTTP server: what changes, what goes, and what a server can do to us."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuledger.contract.clock import ManualClock
+from gpuledger.contract.errors import ConfigError, Unavailable
+from gpuledger.kube import KubeAccess, KubeClient, Reflector
+from gpuledger.kube.reflector import KEEP_GONE_NS
+from tests.support.kube_api import PODS, KubeApi, eventually, pod
+
+
+@pytest.fixture
+def api() -> Iterator[KubeApi]:
+    server = KubeApi()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(10**18)
+
+
+@pytest.fixture
+def reflector(api: KubeApi, clock: ManualClock) -> Iterator[Reflector[str]]:
+    client = KubeClient(api.access)
+    made = Reflector(client, PODS, name_of, clock, {"fieldSelector": "spec.nodeName=node-a"})
+    yield made
+    made.stop()
+    client.close()
+
+
+def name_of(item: dict[str, Any]) -> str:
+    return str(item["metadata"]["name"])
+
+
+def names(reflector: Reflector[str]) -> list[str] | None:
+    found = reflector.objects()
+    return None if found is None else sorted(found.values())
+
+
+def test_nothing_is_known_before_the_first_list(reflector: Reflector[str]) -> None:
+    assert reflector.objects() is None
+
+
+def test_only_what_the_selector_chooses_is_kept(api: KubeApi, reflector: Reflector[str]) -> None:
+    api.put(PODS, pod("1", "here"))
+    api.put(PODS, pod("2", "elsewhere", node="node-b"))
+    reflector.start()
+    eventually(lambda: names(reflector) == ["here"])
+
+
+def test_a_long_list_is_read_page_by_page(api: KubeApi, reflector: Reflector[str]) -> None:
+    api.page = 7
+    for number in range(23):
+        api.put(PODS, pod(str(number), f"pod-{number:02}"))
+    reflector.start()
+    eventually(lambda: names(reflector) == [f"pod-{number:02}" for number in range(23)])
+    assert api.count(PODS, watch=False) == 4
+
+
+def test_what_comes_changes_and_goes_is_followed_without_another_list(
+    api: KubeApi, reflector: Reflector[str]
+) -> None:
+    reflector.start()
+    eventually(lambda: names(reflector) == [])
+    api.put(PODS, pod("1", "one"))
+    eventually(lambda: names(reflector) == ["one"])
+    api.put(PODS, pod("1", "renamed"))
+    eventually(lambda: names(reflector) == ["renamed"])
+    api.delete(PODS, "1")
+    eventually(lambda: names(reflector) == [])
+    assert [gone.value for gone in reflector.gone().values()] == ["renamed"]
+    assert api.count(PODS, watch=False) == 1
+
+
+def test_what_went_is_remembered_for_some_minutes(
+    api: KubeApi, reflector: Reflector[str], clock: ManualClock
+) -> None:
+    for uid in ("1", "2"):
+        api.put(PODS, pod(uid, f"pod-{uid}"))
+    reflector.start()
+    eventually(lambda: names(reflector) == ["pod-1", "pod-2"])
+    api.delete(PODS, "1")
+    eventually(lambda: list(reflector.gone()) == ["1"])
+    clock.advance(KEEP_GONE_NS)
+    api.delete(PODS, "2")
+    eventually(lambda: list(reflector.gone()) == ["2"])
+
+
+def test_a_version_that_is_too_old_leads_to_a_new_list_that_shows_what_went(
+    api: KubeApi, reflector: Reflector[str]
+) -> None:
+    api.put(PODS, pod("1", "one"))
+    reflector.start()
+    eventually(lambda: names(reflector) == ["one"] and api.count(PODS, watch=True))
+    api.down()
+    api.delete(PODS, "1")
+    api.put(PODS, pod("2", "two"))
+    api.forget()
+    api.up()
+    eventually(lambda: names(reflector) == ["two"])
+    assert [gone.value for gone in reflector.gone().values()] == ["one"]
+    assert api.count(PODS, watch=False) == 2
+
+
+def test_a_server_that_is_away_leaves_the_copy_and_is_found_again(
+    api: KubeApi, reflector: Reflector[str]
+) -> None:
+    api.put(PODS, pod("1", "one"))
+    reflector.start()
+    eventually(lambda: names(reflector) == ["one"])
+    api.down()
+    eventually(lambda: reflector.problem)
+    assert names(reflector) == ["one"]
+    api.put(PODS, pod("2", "two"))
+    api.up()
+    eventually(lambda: names(reflector) == ["one", "two"])
+    assert reflector.problem == ""
+    assert api.count(PODS, watch=False) == 1, "it goes on from the version that it had"
+
+
+def test_a_bookmark_moves_the_version_on(api: KubeApi, reflector: Reflector[str]) -> None:
+    reflector.start()
+    eventually(lambda: api.count(PODS, watch=True))
+    api.bookmark(PODS)
+    version = str(api._version)
+    api.put(PODS, pod("9", "elsewhere", node="node-b"))  # none of ours, so only the bookmark tells a version
+    eventually(lambda: reflector._version == version)
+    api.down()
+    api.up()
+    eventually(lambda: any(f"resourceVersion={version}" in text for text in api.requests))
+
+
+def test_an_error_event_of_another_kind_is_a_problem_and_then_a_new_list(
+    api: KubeApi, reflector: Reflector[str]
+) -> None:
+    reflector.start()
+    eventually(lambda: api.count(PODS, watch=True))
+    api.say(PODS, "ERROR", {"code": 500, "message": "etcd has no leader", "spec": {"nodeName": "node-a"}})
+    eventually(lambda: "etcd" in reflector.problem)
+    eventually(lambda: reflector.problem == "" and api.count(PODS, watch=False) == 2)
+
+
+def test_a_pod_that_can_not_be_understood_does_not_end_the_watch(api: KubeApi, clock: ManualClock) -> None:
+    with KubeClient(api.access) as client:
+        reflector = Reflector(client, PODS, name_of, clock)
+        reflector.start()
+        eventually(lambda: api.count(PODS, watch=True))
+        api.say(PODS, "ADDED", {"metadata": {"uid": "1"}})
+        eventually(lambda: "KeyError" in reflector.problem)
+        api.put(PODS, pod("2", "two"))
+        eventually(lambda: names(reflector) == ["two"])
+        reflector.stop()
+
+
+def test_the_token_is_read_anew_for_each_request(api: KubeApi, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    api.token = "second"
+    with KubeClient(KubeAccess(api.access.url, token)) as client:
+        with pytest.raises(Unavailable, match="HTTP 401"):
+            client.get(PODS)
+        token.write_text("second\n")
+        assert client.get(PODS)["items"] == []
+
+
+def test_a_file_of_authorities_that_is_none_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("no certificate")
+    with pytest.raises(ConfigError, match=r"ca\.crt"):
+        KubeClient(KubeAccess("https://127.0.0.1:1", ca_file=tmp_path / "ca.crt"))
+
+
+def test_outside_a_cluster_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ConfigError, match="--kube-api"):
+        KubeAccess.in_cluster()
+
+
+def test_inside_a_cluster_the_service_account_lets_us_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
+    access = KubeAccess.in_cluster()
+    assert access.url == "https://[fd00::1]:6443"
+    assert access.verify
+    assert access.token_file is not None
