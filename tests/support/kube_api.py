@@ -54,6 +54,7 @@ class KubeApi:
 
     def close(self) -> None:
         self.down()
+        self._do(_end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -150,6 +151,14 @@ class KubeApi:
                 if kind == "BOOKMARK" or _wanted(item, request):
                     await response.write(json.dumps({"type": kind, "object": item}).encode() + b"\n")
             await asyncio.sleep(0.01)
+
+
+async def _end_tasks() -> None:
+    """Watches whose client went away are still asleep."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _wanted(item: dict[str, Any], request: web.Request) -> bool:

@@ -13,6 +13,7 @@ from gpuledger.agent.holders.kubernetes import ApiPods, KubeletPods, KubernetesH
 from gpuledger.agent.holders.podresources import PodResources
 from gpuledger.contract.clock import ManualClock, SystemClock
 from gpuledger.contract.errors import ConfigError
+from gpuledger.contract.records import NodeLayout
 from gpuledger.kube import KubeClient
 from gpuledger.kube.reflector import KEEP_GONE_NS
 from tests.support.agent import POD, POD_PATH, devices, uuid
@@ -134,10 +135,15 @@ def test_the_node_s_labels_and_its_slices_are_known(
     api.put(SLICES, {"metadata": {"uid": "s", "name": "s"}, "spec": spec})
     kubelet.claim("train-0", "one", "gpu-9")
     eventually(lambda: held(source) == [(U1, 1)])
+    eventually(lambda: told(source) == ("p5.48xlarge", "i-0abc"))
+
+
+def told(source: KubernetesHolders) -> tuple[str, str]:
+    """What the cluster says of the node's type and instance."""
+    source.look()
     found = source.read()
-    assert found is not None
-    assert found.node is not None
-    assert (found.node.instance_type, found.node.instance_id) == ("p5.48xlarge", "i-0abc")
+    layout = found.layout(NodeLayout()) if found else NodeLayout()
+    return layout.instance_type, layout.instance_id
 
 
 def test_the_kubelet_s_own_list_of_pods_will_do(kubelet: Kubelet, api: KubeApi, clock: ManualClock) -> None:
