@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,11 @@ from tests.support.charge_sets import WINDOW_NS, arrival, charge_set, recent_win
 pytest_plugins = ["tests.support.warehouse"]
 
 START = recent_window_ns()
+EXAMPLES = re.findall(
+    r"^SELECT.*?;$",
+    (Path(__file__).parents[2] / "docs" / "columns.md").read_text(),
+    re.DOTALL | re.MULTILINE,
+)
 GRAINS = pytest.mark.parametrize("grain", list(Grain))
 
 
@@ -103,3 +110,12 @@ def test_sm_active_is_called_the_devices_and_is_weighted_with_gpu_time(
         (row,) = ask(warehouse, name, grain)
         assert row["device_sm_active"] == pytest.approx(0.65)
         assert "sm_active" not in row
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_an_example_of_the_documentation_has_an_answer(warehouse: Warehouse, number: int) -> None:
+    flagged = charge_set(START, 2)
+    flagged.flags[:] = 64
+    flagged.consumer_kind[:] = 1
+    write(warehouse, flagged)
+    assert warehouse.rows(EXAMPLES[number].rstrip(";"))
