@@ -194,3 +194,10 @@ POD = Consumer(
 )
 def test_whose_team_a_consumer_is(rules, consumer, team):
     assert TeamMap(TeamMapVersion(1, 0, rules=rules)).team_of(consumer, HOUR).team == team
+
+
+def test_node_without_any_gpu_costs_its_whole_price():
+    prices = book(PriceEntry("n", "node", 36 * DOLLAR, "USD", gpu_share_ppb=800_000_000))
+    rest = PricedDevice(position=NON_GPU, gpu_count=0)
+    assert prices.cost_nano(rest, 0, HOUR) == 36 * DOLLAR
+    assert prices.cost_nano(rest.with_gpus(1), 0, HOUR) == 36 * DOLLAR // 5

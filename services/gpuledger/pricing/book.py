@@ -176,7 +176,7 @@ def device_cum(piece: PricePiece, device: PricedDevice, t_ns: int) -> int:
         return 0 if device.position == NON_GPU else device.share(whole)
     gpus = whole * entry.gpu_share_ppb // NANO_PER_UNIT
     if device.position == NON_GPU:
-        return whole - gpus
+        return whole - gpus if device.gpu_count else whole  # a node without any GPU still costs its price
     return device.share(unit_share(gpus, device.position, device.gpu_count))
 
 
