@@ -6,7 +6,18 @@
 
 from gpuledger.attribution.charges import ChargeRow, Charges
 from gpuledger.attribution.core import charge_window, charge_windows
+from gpuledger.attribution.meaning import check_layout, check_record
 from gpuledger.attribution.policy import Policy
 from gpuledger.attribution.window import NodeWindow, WindowState
 
-__all__ = ["ChargeRow", "Charges", "NodeWindow", "Policy", "WindowState", "charge_window", "charge_windows"]
+__all__ = [
+    "ChargeRow",
+    "Charges",
+    "NodeWindow",
+    "Policy",
+    "WindowState",
+    "charge_window",
+    "charge_windows",
+    "check_layout",
+    "check_record",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from gpuledger.attribution.charges import Charges, sums
 from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node, slots_of
 from gpuledger.attribution.evidence import explain
 from gpuledger.attribution.gather import Prepared, gather, prepare, resolve_unknown
+from gpuledger.attribution.meaning import MAX_EVENTS, MAX_PAIRS, check_pairs, check_window
 from gpuledger.attribution.outstanding import outstanding
 from gpuledger.attribution.pieces import Holding, Piece, cut_unsampled, pieces_of
 from gpuledger.attribution.rows import write_columns
@@ -36,20 +37,24 @@ def charge_windows(windows: Sequence[NodeWindow], prices: Prices, teams: Teams) 
 
     A window's charges depend on its own records and the configuration alone, to the byte: neither on the
     order of its records nor on which other windows are charged with it. Raises Refused where a window pins
-    a version of prices or teams that is not known.
+    a version of prices or teams that is not known, BadRecord where its records are more than a window may
+    cost (meaning.py).
     """
     ledgers: list[Ledger] = []
     ready: list[Prepared] = []
     for window in windows:
+        check_window(window)
         book = prices.at(window.window_start_ns, window.price_version)
         team_map = teams.at(window.window_start_ns, window.team_version)
         records = ordered(window)
         line = timeline(window, records)
         pieces = pieces_of(line.spans, window.cluster, book, bool(records.events))
         prepared = prepare(window, records, line, pieces)
+        check_pairs(len(prepared.people.processes), prepared.width)
         ready.append(prepared)
         ledgers.append(Ledger(window, prepared.people, book, team_map))
-    _fill(ready, ledgers)
+    for part in _passes(ready):
+        _fill(ready[part], ledgers[part])
     sets = []
     for prepared, ledger in zip(ready, ledgers, strict=True):
         rows = [ledger.rows[key] for key in sorted(ledger.rows) if not ledger.rows[key].empty]
@@ -61,6 +66,19 @@ def charge_windows(windows: Sequence[NodeWindow], prices: Prices, teams: Teams) 
         _checked(prepared, ledger.book, charge_set)
         for prepared, ledger, (charge_set, _) in zip(ready, ledgers, sets, strict=True)
     ]
+
+
+def _passes(ready: Sequence[Prepared]) -> Iterator[slice]:
+    """The windows in runs whose columns, laid side by side, are no more than one window's may be."""
+    first = events = pairs = 0
+    for at, prepared in enumerate(ready):
+        more_events = sum(len(batch.time_ns) for batch in prepared.records.events)
+        if at > first and (events + more_events > MAX_EVENTS or pairs + prepared.pairs > MAX_PAIRS):
+            yield slice(first, at)
+            first, events, pairs = at, 0, 0
+        events += more_events
+        pairs += prepared.pairs
+    yield slice(first, len(ready))
 
 
 def _fill(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> None:

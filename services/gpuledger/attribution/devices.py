@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gpuledger.attribution.meaning import MAX_GPUS
 from gpuledger.contract.records import Device, NodeLayout
 from gpuledger.contract.rows import NO_DEVICE
 from gpuledger.pricing import NON_GPU, PriceBook, PricedDevice
@@ -67,7 +68,7 @@ def gpu_count(layout: NodeLayout, cluster: str, book: PriceBook, start_ns: int, 
     """GPUs that the node is paid for: what the instance type has, at least what is there."""
     gpus = gpus_of(layout)
     node = priced_node(layout, cluster, gpus[0].model if gpus else "")
-    return max(layout.gpu_count, len(gpus), book.gpus_per_node(node, start_ns, end_ns))
+    return max(layout.gpu_count, len(gpus), min(MAX_GPUS, book.gpus_per_node(node, start_ns, end_ns)))
 
 
 def slots_of(layout: NodeLayout, cluster: str, count: int) -> list[Slot]:

@@ -103,8 +103,8 @@ def _alternations(
     ended &= pair[close] == pair[opens]
     whose = pair[opens]
     horizon = _horizon(columns)[whose]
-    end = np.where(ended, time[close], horizon)
-    start = began[opens]
+    end = np.where(ended, np.minimum(time[close], horizon), horizon)
+    start = np.maximum(began[opens], 0)  # a launch may have been called before the window began
     # a launch may have been called while another thread's wait had not yet returned: no overlap
     follows = np.zeros(len(opens), bool)
     follows[1:] = whose[1:] == whose[:-1]

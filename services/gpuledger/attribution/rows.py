@@ -161,6 +161,9 @@ _DOUBLES = (
 _AMOUNTS = tuple((category.name.lower(), category) for category in Category)
 
 
+GREATEST = (1 << 63) - 1  # of a long; a count beyond it is shown as this, money is never cut
+
+
 def write_columns(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> None:
     """Fill the rows' columns of each set. The columns of all sets are built at once; a set has views.
 
@@ -169,7 +172,7 @@ def write_columns(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> None:
     rows = [row for _, chosen in sets for row in chosen]
     numbers: dict[str, npt.NDArray[Any]] = {}
     for name in _LONGS:
-        numbers[name] = np.array([getattr(row, name) for row in rows], np.int64)
+        numbers[name] = np.array([min(getattr(row, name), GREATEST) for row in rows], np.int64)
     for name in _DOUBLES:
         numbers[name] = np.array([getattr(row, name) for row in rows], np.float64)
     for name, category in _AMOUNTS:

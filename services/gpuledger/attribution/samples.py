@@ -26,6 +26,7 @@ SOURCE_PREFERENCE = (
 MAX_SLACK_NS = NS_PER_S // 2  # a sampler at 1 Hz may come late by that much without a hole
 SLACK_RATIO = 0.05  # of the window; for windows below 10 s
 FIELD_BITS = 16  # codes are 0..65535
+MAX_VALUE = 2.0**53  # bytes, joules, watts, codes: nothing that is measured on a device is more
 DEVICE_RATIOS = (
     Field.SM_ACTIVE,
     Field.SM_OCCUPANCY,
@@ -56,7 +57,7 @@ class Samples(NamedTuple):
 
 
 def gather_samples(windows: Sequence[Prepared]) -> Samples:
-    """All samples that can be used: on devices of the layout, finite, not negative, ratios up to 1.
+    """All samples that can be used: on devices of the layout, not negative, ratios up to 1, none absurd.
 
     NVML has been seen to give 37100 % of a process; such a value is missing, not large.
     """
@@ -86,7 +87,7 @@ def gather_samples(windows: Sequence[Prepared]) -> Samples:
     for position, code in enumerate(SOURCE_PREFERENCE):
         rank[code] = position
     ratio = np.isin(field, [*DEVICE_RATIOS, Field.PROCESS_SM_UTILIZATION])
-    good = np.isfinite(value) & (value >= 0) & ~(ratio & (value > 1.0)) & (source >= 0) & (source < 256)
+    good = (value >= 0) & (value <= np.where(ratio, 1.0, MAX_VALUE)) & (source >= 0) & (source < 256)
     rows = np.flatnonzero(good)
     grade = rank[source[rows]]
     series = device[rows] << FIELD_BITS | field[rows]

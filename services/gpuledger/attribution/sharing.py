@@ -18,6 +18,7 @@ from gpuledger.contract.columns import Longs, longs
 
 FRACTION_BITS = 16  # V is kept in 2**-16 ns as integers: exact sums, whatever else is in the pass
 TIME_BITS = 37  # ns within a window of at most 60 s (2**35.8), with one bit to spare
+LATEST_NS = 1 << 36  # of an instant within a window: later ones, and earlier than 0, are cut to the window
 QUANTUM_NS = 2_200_000  # a time slice of the runlist, about 2 ms: below it equal parts do not hold
 
 
@@ -56,7 +57,11 @@ def cells_of(device: Longs, start: Longs, end: Longs, devices: int) -> Cells:
 
 
 def spread(device: Longs, start: Longs, end: Longs, cells: Cells) -> tuple[Longs, Longs, Longs, Longs]:
-    """Cut intervals at the borders of the cells: (interval, cell, start, end) of each overlap."""
+    """Cut intervals at the borders of the cells: (interval, cell, start, end) of each overlap.
+
+    Cells lie within their windows; an interval may reach beyond its own, and then into no other device's.
+    """
+    start, end = np.clip(start, 0, LATEST_NS), np.clip(end, 0, LATEST_NS)
     low = (device << TIME_BITS) + start
     high = (device << TIME_BITS) + end
     base = cells.device << TIME_BITS

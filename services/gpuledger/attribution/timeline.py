@@ -95,14 +95,12 @@ def _spans(
         | {at for at in since if start < at < end}
         | {at for pair in known for at in pair if start < at < end}
     )
+    at = 0
     for low, high in pairwise(cuts):
-        current = None
-        following = None
-        for index in order:
-            if since[index] <= low:
-                current = states[index]
-            elif following is None:
-                following = states[index]
+        while at < len(order) and since[order[at]] <= low:
+            at += 1
+        current = states[order[at - 1]] if at else None
+        following = states[order[at]] if at < len(order) else None
         covered = any(a <= low and high <= b for a, b in known)
         if covered and current is not None:
             yield Span(low, high, current, current.layout)

@@ -25,6 +25,8 @@ from gpuledger.contract.columns import Longs
 from gpuledger.contract.windows import NS_PER_S
 
 BYTES_GRAIN = 4096  # a page; byte-ns of a 192 GiB device over a minute would overflow 63 bits without it
+MAX_SUM = 1 << 53  # up to here a float64 holds every integer; what sums to more is shown as this much
+MAX_RESIDENT_BYTES = 1 << 39  # pages times ns of a minute fit a long up to here, then floats must do
 
 
 class Usage(NamedTuple):
@@ -54,9 +56,9 @@ def usage(columns: Pass) -> Usage:
     if len(failed):
         of_pair, of_key, times = columns.pair[failed], key[failed], columns.count[failed]
         errors = _sum(of_pair, times, columns.pairs)
-        launches = launches - _sum(of_key, times, cells).reshape(-1, KINDS)[:, LAUNCH]
-        volume = volume - _sum(of_key, columns.size[failed], cells).reshape(-1, KINDS)
-        threads = threads - _sum(of_pair, columns.threads[failed], columns.pairs)
+        launches = _less(launches, _sum(of_key, times, cells).reshape(-1, KINDS)[:, LAUNCH])
+        volume = _less(volume, _sum(of_key, columns.size[failed], cells).reshape(-1, KINDS))
+        threads = _less(threads, _sum(of_pair, columns.threads[failed], columns.pairs))
     return Usage(
         counts.sum(axis=1),
         launches,
@@ -71,7 +73,13 @@ def usage(columns: Pass) -> Usage:
 
 def _sum(key: Any, weights: Longs | None, size: int) -> Longs:
     """Sums by key; exact, since a float64 holds integers below 2**53 (9 PB, 104 days) without loss."""
-    return np.bincount(key, weights, size).astype(np.int64)
+    return np.minimum(np.bincount(key, weights, size), MAX_SUM).astype(np.int64)
+
+
+def _less(sums: Longs, failed: Longs) -> Longs:
+    """What is left of sums without the calls that failed, not below 0 where the sums were cut short."""
+    left: Longs = np.maximum(sums - failed, 0)
+    return left
 
 
 class Memory(NamedTuple):
@@ -126,10 +134,20 @@ def _window_memory(
             until = levels[index + 1][0] if index + 1 < len(levels) else end
             inside = (time >= since) & (time < until)
             cuts = np.concatenate(([max(since, start)], time[inside], [until]))
-            resident = np.maximum(np.concatenate(([0], np.cumsum(change[inside]))) + level.get(key, 0), 0)
+            resident = _resident(level.get(key, 0), change[inside])
             peak = max(peak, int(resident.max()))
-            area += int((resident // BYTES_GRAIN * np.diff(cuts)).sum())
+            pages, spent = resident // BYTES_GRAIN, np.diff(cuts)
+            if peak <= MAX_RESIDENT_BYTES:
+                area += int((pages * spent).sum())
+            else:
+                area += int((pages.astype(np.float64) * spent).sum())
         found[key] = Memory(peak, area * BYTES_GRAIN / NS_PER_S)
+
+
+def _resident(level: int, change: Longs) -> Longs:
+    """Bytes resident before, and after each change; 0 to MAX_SUM."""
+    sums = np.cumsum(np.concatenate(([min(level, MAX_SUM)], change)), dtype=np.float64)
+    return np.clip(sums, 0, MAX_SUM).astype(np.int64)
 
 
 def _levels(prepared: Prepared, owner: Longs) -> list[tuple[int, dict[tuple[int, int], int]]]:

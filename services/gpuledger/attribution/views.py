@@ -120,6 +120,9 @@ class Views:
         self._cells = mapped.cells
         self._first = mapped.cells.first.tolist()
         self._piece = mapped.piece.tolist()
+        self._cells_of: dict[tuple[int, int], list[int]] = {}
+        for cell, (place, piece) in enumerate(zip(mapped.cells.device.tolist(), self._piece, strict=True)):
+            self._cells_of.setdefault((place, piece), []).append(cell)
         self._shares: dict[int, list[tuple[int, ...]]] = {}
         for values in zip(*(column.tolist() for column in shares), strict=True):
             self._shares.setdefault(values[0], []).append(values)
@@ -137,9 +140,7 @@ class Views:
 
     def cells(self, place: int, piece: int) -> list[int]:
         """The cells of a piece of a device of the pass."""
-        return [
-            cell for cell in range(self._first[place], self._first[place + 1]) if self._piece[cell] == piece
-        ]
+        return self._cells_of.get((place, piece), [])
 
     def device(self, place: int, piece: int) -> DeviceView:
         """The silicon's values in a piece."""

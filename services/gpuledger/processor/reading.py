@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from gpuledger.attribution import check_record
 from gpuledger.bus import Incoming, SchemaRegistry
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.headers import RECORD_OF_KIND, Kind, RecordHeaders
@@ -48,7 +49,8 @@ class Decoder:
         self._writers: dict[int, tuple[str, Mapping[str, object] | None]] = {}
 
     def decode(self, record: Incoming, headers: RecordHeaders) -> Telemetry:
-        """The record in a message. Raises BadRecord, also where body and headers disagree."""
+        """The record in a message. Raises BadRecord, also where body and headers disagree, or where it
+        says what can not be."""
         if record.value is None:
             raise BadRecord("no_value", "the record has no value")
         schema_id, body = unframe(record.value)
@@ -62,6 +64,7 @@ class Decoder:
         # a mended copy may keep the body that it mends
         if said != replace(headers, mend=said.mend):
             raise BadRecord("header_mismatch", "the Kafka headers and the body name different records")
+        check_record(decoded)
         return decoded
 
     def _writer(self, schema_id: int) -> tuple[str, Mapping[str, object] | None]:
