@@ -9,7 +9,7 @@ import pytest
 from gpuledger.attribution import Charges, NodeWindow, charge_windows
 from gpuledger.contract.errors import BadRecord, Refused
 from gpuledger.contract.identity import NodeKey, RecordId
-from gpuledger.contract.records import Device, NodeLayout
+from gpuledger.contract.records import ChargeSet, Device, NodeLayout, PriceBookVersion, PriceEntry, decode
 from gpuledger.contract.revision import Revision
 from gpuledger.contract.windows import HOUR_NS, WindowGrid
 from gpuledger.pricing import Prices, Teams
@@ -166,3 +166,20 @@ def test_window_that_only_a_mended_copy_speaks_of_is_closed_after_the_end_of_the
     assert node.plan() == []
     node.mark(START + 40 * W, 2)
     assert [task.window_start_ns for task in node.plan()] == [START + 5 * W]
+
+
+def test_charges_that_fit_into_no_record_are_refused_and_spoil_no_other() -> None:
+    """A price beyond all reason makes more money of a window than a long holds."""
+    book = PriceBookVersion(1, START, entries=[PriceEntry("a", "gpu", (1 << 63) - 1, "USD")])
+    dear = NodeLayout(gpu_count=1000, devices=[Device("GPU-0", index=0)])
+    decisions = [
+        (0, Decision(NODE, start, Label.UNOBSERVED, Revision(0, 0, 1, 1), ((start, start + W),), (), layout))
+        for start, layout in ((START, LAYOUT), (START + W, dear), (START + 2 * W, LAYOUT))
+    ]
+    configuration = Configuration(Prices([book]), Teams(), {})
+    outcomes = charge(decisions, {}, lambda cluster: W, configuration)
+    assert [outcome.record.state for outcome in outcomes] == ["unobserved", "refused", "unobserved"]
+    assert [outcome.error is None for outcome in outcomes] == [True, False, True]
+    assert [decode(ChargeSet, outcome.body).state for outcome in outcomes] == [
+        outcome.record.state for outcome in outcomes
+    ]

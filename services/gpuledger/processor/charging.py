@@ -9,7 +9,7 @@ from itertools import pairwise
 from gpuledger.attribution import Charges, NodeWindow, Policy, charge_windows
 from gpuledger.attribution.window import WindowState
 from gpuledger.contract.errors import BadRecord, Refused
-from gpuledger.contract.records import ChargeSet, EventBatch, Generation, Holdings, SampleBatch
+from gpuledger.contract.records import ChargeSet, EventBatch, Generation, Holdings, SampleBatch, encode
 from gpuledger.pricing import Prices, Teams
 from gpuledger.processor import metrics
 from gpuledger.processor.protocol import Decision, Label, offsets, refused, usable
@@ -42,6 +42,8 @@ class Charged:
 
     decision: Decision
     record: ChargeSet
+    body: bytes
+    """The record as it goes to gpu.charges, without its frame."""
     error: BadRecord | None = None
 
 
@@ -54,8 +56,8 @@ def charge(
 ) -> list[Charged]:
     """Charge decided windows, each with its partition; ``bodies`` by (partition, offset).
 
-    A window that the core fails on is charged as refused; Refused itself (a version that is not known) is
-    no fault of the records and is raised.
+    A window that the core fails on, or whose charges do not fit into a record, is charged as refused;
+    Refused itself (a version that is not known) is no fault of the records and is raised.
     """
     charged: list[Charged] = []
     for at in range(0, len(decisions), MAX_WINDOWS_A_PASS):
@@ -79,6 +81,7 @@ def _pass(
     prices, teams = configuration.prices, configuration.teams
     try:
         results = core(windows, prices, teams)
+        bodies = [encode(result.to_record()) for result in results]
     except Refused:
         raise
     except Exception as error:
@@ -88,17 +91,36 @@ def _pass(
                 *_pass(part[:middle], windows[:middle], configuration, core),
                 *_pass(part[middle:], windows[middle:], configuration, core),
             ]
-        metrics.CORE_ERRORS.inc()
-        reason = BadRecord("core_error", f"the core can not charge this window: {error!r}")
-        window = replace(windows[0], state="refused", holdings=(), events=(), samples=())
-        return [Charged(part[0][1], core([window], prices, teams)[0].to_record(), reason)]
+        return [_refused(part[0][1], windows[0], configuration, core, error)]
     charged = []
-    for (_, decision), window, result in zip(part, windows, results, strict=True):
+    for (_, decision), window, result, body in zip(part, windows, results, bodies, strict=True):
         if result.conservation_error_nano or result.conservation_error_ns:
             metrics.CONSERVATION_ERRORS.inc()
         metrics.EVENTS_CHARGED.inc(sum(batch.time_ns.size for batch in window.events))
-        charged.append(Charged(decision, result.to_record()))
+        charged.append(Charged(decision, result.to_record(), body))
     return charged
+
+
+def _refused(
+    decision: Decision, window: NodeWindow, configuration: Configuration, core: Core, error: Exception
+) -> Charged:
+    """The window charged without its records; where even its devices can not be, as an empty set."""
+    metrics.CORE_ERRORS.inc()
+    known = isinstance(error, BadRecord)
+    reason = BadRecord(
+        error.reason if isinstance(error, BadRecord) else "core_error",
+        f"the core can not charge this window: {error if known else repr(error)}",
+    )
+    bare = replace(window, state="refused", holdings=(), events=(), samples=())
+    for empty in (bare, replace(bare, layout=None), replace(bare, layout=None, offset_ranges=())):
+        try:
+            record = core([empty], configuration.prices, configuration.teams)[0].to_record()
+            return Charged(decision, record, encode(record), reason)
+        except Refused:
+            raise
+        except Exception as again:
+            failed = again
+    raise failed
 
 
 def _window(

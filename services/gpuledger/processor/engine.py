@@ -20,12 +20,15 @@ from gpuledger.bus import (
     Producer,
     SchemaRegistry,
     framed,
+    register,
 )
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
 from gpuledger.contract.errors import BadRecord, Fenced, Unavailable
 from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import Epoch, NodeKey
+from gpuledger.contract.records import record_name
 from gpuledger.contract.topics import CHARGES, PROGRESS, TELEMETRY
+from gpuledger.contract.wire import frame
 from gpuledger.processor import metrics
 from gpuledger.processor.broker_time import BrokerTime
 from gpuledger.processor.charging import Configuration, Core, charge
@@ -325,7 +328,7 @@ class Engine:
             Outgoing(
                 CHARGES,
                 NodeKey(outcome.record.cluster, outcome.record.node).key,
-                framed(self._registry, outcome.record),
+                frame(register(self._registry, record_name(outcome.record)), outcome.body),
             )
             for outcome in charged
         )
