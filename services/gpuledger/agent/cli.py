@@ -14,6 +14,7 @@ from prometheus_client import start_http_server
 
 from gpuledger.agent import metrics
 from gpuledger.agent.holders.choose import KUBELET_SOCKET, KUBELET_URL, HolderChoice, HoldersFrom
+from gpuledger.agent.node_cli import doctor, top
 from gpuledger.agent.probes.loader import LoaderKind
 from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources, running
 from gpuledger.agent.samplers.dcgm_exporter import DEFAULT_PERIOD_S
@@ -26,6 +27,8 @@ from gpuledger.contract.windows import DEFAULT_WINDOW_NS, WindowGrid
 
 app = typer.Typer(help="The node's agent: it watches the GPUs and sends what it saw to Kafka.")
 LOOPBACK = "127.0.0.1"
+app.command()(doctor)
+app.command()(top)
 
 
 @app.callback()

@@ -1,0 +1,143 @@
+"""What the kernel offers: eBPF, uprobes, cgroups, and what can be probed in the libraries that are here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from gpuledger.agent.cgroups import CgroupPaths
+from gpuledger.agent.doctor.report import Check
+from gpuledger.agent.probes import LoaderKind, ProbeSource, available
+from gpuledger.agent.probes.attach import choose
+from gpuledger.agent.probes.btf import VMLINUX, task_offsets
+from gpuledger.agent.probes.elf import exported_functions
+from gpuledger.agent.probes.libraries import LibraryScanner
+from gpuledger.agent.probes.loader import kernel_version
+from gpuledger.agent.probes.loading import loader_problem
+from gpuledger.agent.probes.source import MINIMUM_KERNEL
+from gpuledger.contract.errors import BadRecord, GpuledgerError
+
+LIBRARY_PLACES: Final = (
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
+    "/usr/lib64/libcuda.so.1",
+    "/usr/local/nvidia/lib64/libcuda.so.1",
+    "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1",
+    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    "/run/nvidia/driver/usr/lib64/libcuda.so.1",
+)
+"""Debian, RHEL, GKE and the GPU operator's driver container, as the host sees them."""
+
+_OWN_CGROUP: Final = "/proc/self/cgroup"
+
+
+def kernel() -> Iterator[Check]:
+    """Its version, its type information and its uprobes."""
+    release, wanted = os.uname().release, ".".join(map(str, MINIMUM_KERNEL))
+    new_enough = kernel_version() >= MINIMUM_KERNEL
+    yield Check("kernel", new_enough, f"Linux {release}", f"run Linux {wanted} or newer")
+    readable = bool(task_offsets())
+    yield Check(
+        "btf",
+        readable,
+        f"{VMLINUX} {'is readable' if readable else 'is not there or can not be read'}",
+        "use a kernel with CONFIG_DEBUG_INFO_BTF; without it only bcc can load the probes, and processes "
+        "are told apart less well",
+        required=False,
+    )
+    uprobes = Path("/sys/bus/event_source/devices/uprobe/type")
+    yield Check(
+        "uprobes",
+        uprobes.is_file(),
+        f"{uprobes} {'is there' if uprobes.is_file() else 'is not there'}",
+        "use a kernel with CONFIG_UPROBE_EVENTS, and mount /sys",
+    )
+
+
+def loaders(kind: LoaderKind) -> Iterator[Check]:
+    """Which of the two ways there are to get the probes into the kernel, and whether this process may."""
+    for one in (LoaderKind.LIBBPF, LoaderKind.BCC):
+        problem = loader_problem(one)
+        detail = "can load the probes" if problem is None else "can not load the probes"
+        yield Check(str(one), problem is None, detail, problem or "", required=kind is one)
+    reason = available(kind)
+    detail = "nothing speaks against it" if reason is None else "is not possible"
+    yield Check("ebpf", reason is None, detail, reason or "")
+
+
+def probes(named: Sequence[Path]) -> Iterator[Check]:
+    """What can be probed in each libcuda that is here, and in those that were ``named``."""
+    paths = list(dict.fromkeys([*map(str, named), *_libraries()]))
+    if not paths:
+        yield Check(
+            "libcuda",
+            False,
+            "no libcuda.so was found, and no process has one mapped",
+            "install the NVIDIA driver, or name the file with --library; the agent finds it by "
+            "itself as soon as a process uses it",
+            required=False,
+        )
+    for path in paths:
+        yield _library(path, required=path in map(str, named))
+
+
+def ring(kind: LoaderKind) -> Iterator[Check]:
+    """Load the probes for a moment, attached to nothing, and drain the ring."""
+    source = ProbeSource(loader=kind)
+    try:
+        source.start()
+        source.drain()
+        lost = source.losses()
+    except GpuledgerError as error:
+        yield Check("ring", False, "the probes could not be loaded", str(error))
+        return
+    finally:
+        source.close()
+    yield Check("ring", True, f"the probes load, and the ring can be drained ({lost.events} lost)")
+
+
+def _libraries() -> list[str]:
+    """Files that processes have mapped now, and those at the usual places; each file once."""
+    found: dict[tuple[int, int], str] = {}
+    for mapping in LibraryScanner().scan():
+        found.setdefault(mapping.file.key, mapping.file.path)
+    for place in LIBRARY_PLACES:
+        with contextlib.suppress(OSError):
+            status = Path(place).stat()
+            found.setdefault((status.st_dev, status.st_ino), place)
+    return list(found.values())
+
+
+def _library(path: str, required: bool) -> Check:
+    try:
+        chosen, missing, _ = choose(exported_functions(path))
+    except (OSError, BadRecord) as error:
+        return Check("libcuda", False, path, f"it can not be read: {error}", required)
+    detail = f"{path}: {len(chosen)} functions can be probed, {len(missing)} are not exported"
+    remedy = "this is no CUDA driver library" if not chosen else ""
+    if missing and chosen:
+        detail += f" ({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''})"
+    return Check("libcuda", bool(chosen), detail, remedy, required)
+
+
+def cgroups() -> Iterator[Check]:
+    """Whether the ids that the kernel gives can be turned into the names of pods."""
+    remedy = "mount the host's cgroup v2 hierarchy, and give CAP_DAC_READ_SEARCH"
+    try:
+        paths = CgroupPaths()
+    except (GpuledgerError, OSError) as error:
+        yield Check("cgroup v2", False, str(error), remedy)
+        return
+    try:
+        own = paths.cgroup_id_of_process(os.getpid())
+        path = None if own is None else paths.cgroup_path(own)
+    except OSError as error:
+        yield Check("cgroup v2", False, f"{paths.mount}: {error}", remedy)
+        return
+    finally:
+        paths.close()
+    detail = f"mounted at {paths.mount}" + ("" if path else f", but {_OWN_CGROUP} is not found in it")
+    yield Check("cgroup v2", path is not None, detail, remedy)

@@ -1,0 +1,110 @@
+"""``gpuledger agent doctor`` and ``gpuledger agent top``: what an administrator asks on the node itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from gpuledger.agent.doctor import KUBELET_SOCKET, Report, Subject, examine
+from gpuledger.agent.holders.file import FileHolders
+from gpuledger.agent.nvml import NvmlSession
+from gpuledger.agent.probes import LoaderKind, ProbeSource
+from gpuledger.agent.proc_reader import ProcReader
+from gpuledger.agent.samplers.exporter_http import exporter_url
+from gpuledger.agent.top import LiveNode
+from gpuledger.agent.top.screen import render
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.errors import ConfigError, Unsupported
+
+EXIT_MISSING = 1
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of lines.")] = False,
+    library: Annotated[
+        list[Path] | None, typer.Option(help="libcuda file to look into, besides those that are found.")
+    ] = None,
+    loader: Annotated[LoaderKind, typer.Option(help="How probes get into the kernel.")] = LoaderKind.AUTO,
+    kubelet_socket: Annotated[Path, typer.Option(help="The kubelet's PodResources socket.")] = KUBELET_SOCKET,
+    dcgm_url: Annotated[str | None, typer.Option(help="dcgm-exporter that the agent shall scrape.")] = None,
+    load: Annotated[bool, typer.Option(help="Load the probes for a moment, attached to nothing.")] = True,
+) -> None:
+    """Say what this node can do and what is missing; exit code 1 where something required is missing."""
+    if dcgm_url is not None:
+        exporter_url(dcgm_url)
+    report = examine(Subject(loader, tuple(library or ()), kubelet_socket, dcgm_url, load), SystemClock())
+    if as_json:
+        typer.echo(json.dumps(report.plain(), indent=2))
+    else:
+        _print(report)
+    raise typer.Exit(0 if report.ok else EXIT_MISSING)
+
+
+def _print(report: Report) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    width = max(len(check.name) for check in report.checks)
+    for check in report.checks:
+        style = "green" if check.ok else "bold red" if check.required else "yellow"
+        word = "ok" if check.ok else "missing"
+        console.print(f"{word:8}", style=style, end="")
+        console.print(f"{check.name:{width}}  {check.detail}", markup=False)
+        if not check.ok and check.remedy:
+            needed = "" if check.required else " (not required)"
+            console.print(f"{'':8}{'':{width}}  -> {check.remedy}{needed}", markup=False)
+
+
+def top(
+    interval_s: Annotated[float, typer.Option(min=0.2, max=3600, help="Length of an interval.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="One interval, then end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each interval.")] = False,
+    holders: Annotated[Path | None, typer.Option(help="File that names the pods (as for run).")] = None,
+    library: Annotated[
+        list[Path] | None, typer.Option(help="libcuda file to probe before any process uses it.")
+    ] = None,
+    loader: Annotated[LoaderKind, typer.Option(help="How probes get into the kernel.")] = LoaderKind.AUTO,
+) -> None:
+    """Show what each pod does on this node's GPUs now: launches, copies, memory, busy share."""
+    node = LiveNode(
+        SystemClock(),
+        ProbeSource(loader=loader),
+        ProcReader(),
+        FileHolders(holders) if holders else None,
+        _session(),
+        tuple(library or ()),
+    )
+    try:
+        with node:
+            _show(node, interval_s, once, as_json)
+    except FileNotFoundError as error:
+        raise ConfigError(error.strerror or "can not be read", str(error.filename)) from error
+    except KeyboardInterrupt:
+        return  # how one leaves it
+
+
+def _session() -> NvmlSession | None:
+    try:
+        return NvmlSession()
+    except Unsupported as error:
+        Console(stderr=True).print(f"without NVML: {error}", style="yellow", markup=False)
+        return None
+
+
+def _show(node: LiveNode, interval_s: float, once: bool, as_json: bool) -> None:
+    console = Console()
+    if as_json or once or not console.is_terminal:
+        while True:
+            snapshot = node.snapshot(interval_s)
+            if as_json:
+                typer.echo(json.dumps(snapshot.plain()))
+            else:
+                console.print(render(snapshot))
+            if once:
+                return
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(render(node.snapshot(interval_s)), refresh=True)

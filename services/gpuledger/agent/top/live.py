@@ -1,0 +1,148 @@
+"""The living node under `Activity`: probes, /proc, NVML and a file of holders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol
+
+import numpy as np
+
+from gpuledger.agent.epoch import AgentTime, boot_id
+from gpuledger.agent.holders.source import HolderSource
+from gpuledger.agent.nvml import NvmlSession
+from gpuledger.agent.probes import EventSource
+from gpuledger.agent.processes import ProcessReader, ProcessTable
+from gpuledger.agent.samplers.nvml import NvmlSampler
+from gpuledger.agent.samplers.samples import Sample
+from gpuledger.agent.state import NodeState, View
+from gpuledger.agent.top.activity import Activity, DeviceNow, Snapshot
+from gpuledger.contract.clock import NS_PER_S, Clock
+from gpuledger.contract.fields import Field
+from gpuledger.contract.records import NodeLayout
+
+DRAIN_S: Final = 0.1  # as the agent itself: the ring holds far more than the calls of that time
+REFRESH_NS: Final = NS_PER_S
+
+
+class _Closes(Protocol):
+    def close(self) -> None: ...
+
+
+class LiveNode:
+    """Snapshots of this machine. Owns all that it is given; use it in ``with``. One thread uses it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        source: EventSource,
+        reader: ProcessReader,
+        holders: HolderSource | None = None,
+        session: NvmlSession | None = None,
+        libraries: Sequence[Path] = (),
+    ) -> None:
+        self._clock = clock
+        self._source = source
+        self._reader = reader
+        self._holders = holders
+        self._session = session
+        self._libraries = libraries
+        self._sampler: NvmlSampler | None = None
+
+    def __enter__(self) -> LiveNode:
+        """Attach the probes. Raises Unsupported where this machine can not, OSError for a wrong library."""
+        try:
+            self._source.start()
+            for path in self._libraries:
+                self._source.preattach(path)
+            self._source.refresh()
+        except BaseException:
+            self._close()
+            raise
+        self._time = AgentTime.begin(self._clock, boot_id())
+        devices = self._session.devices if self._session else []
+        processes = ProcessTable(self._reader, devices, self._time.epoch.boot_id)
+        self._state = NodeState(NodeLayout(devices=devices), processes, self._time.offset_ns)
+        if self._session is not None:
+            self._sampler = NvmlSampler(self._session, self._clock, self._time)
+        self._activity = Activity(self._state, self._time.now_ns(self._clock))
+        self._lost_before = self._source.losses().events
+        self._refresh_due_ns = 0
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Detach everything."""
+        self._close()
+
+    def _close(self) -> None:
+        owned: tuple[_Closes | None, ...] = (self._sampler, self._source, self._reader, self._session)
+        for thing in owned:
+            if thing is not None:
+                thing.close()
+
+    def snapshot(self, interval_s: float) -> Snapshot:
+        """What the node does in the ``interval_s`` from now (from the previous snapshot's end)."""
+        until_ns = self._clock.boot_ns() + int(interval_s * NS_PER_S)
+        while (left_ns := until_ns - self._clock.boot_ns()) > 0:
+            self._take()
+            self._clock.sleep(min(DRAIN_S, left_ns / NS_PER_S))
+        self._take()
+        end_ns = self._time.now_ns(self._clock)
+        self._drain()  # what returned by that instant is there by now
+        samples = self._measure()
+        boot_ns = end_ns - self._time.offset_ns
+        ended = self._state.processes.ended_between(0, boot_ns + 1)
+        offset_ns = self._time.offset_ns
+        snapshot = self._activity.close(end_ns, {index: at + offset_ns for index, at in ended.items()})
+        lost = self._source.losses().events
+        snapshot.lost, self._lost_before = lost - self._lost_before, lost
+        _measured(snapshot.devices, samples)
+        return snapshot
+
+    def _take(self) -> None:
+        now_ns = self._clock.boot_ns()
+        if now_ns >= self._refresh_due_ns:
+            self._refresh_due_ns = now_ns + REFRESH_NS
+            self._source.refresh()
+            if self._holders is not None:
+                self._state.change(View(self._holders.read()))
+        self._drain()
+        self._state.note_ends(now_ns)
+
+    def _drain(self) -> None:
+        raw = self._source.drain()
+        if len(raw):
+            self._activity.add(self._state.processes.resolve(raw, self._time.offset_ns))
+
+    def _measure(self) -> list[Sample]:
+        if self._sampler is None:
+            return []
+        taken = self._sampler.sample()
+        processes = self._state.processes
+        for uuid, contexts in taken.contexts.items():
+            found = {i: size for pid, size in contexts.items() if (i := processes.of_pid(pid)) is not None}
+            if (device := self._state.position(uuid)) >= 0:
+                self._state.set_contexts(device, taken.through_ns, found)
+        return taken.samples
+
+
+def _measured(devices: list[DeviceNow], samples: list[Sample]) -> None:
+    """Put the newest measurements beside what the calls show."""
+    values: dict[tuple[str, Field], list[float]] = {}
+    for sample in samples:
+        if sample.pid is None:
+            values.setdefault((sample.device, sample.field), []).append(sample.value)
+
+    def mean(uuid: str, field: Field) -> float | None:
+        found = values.get((uuid, field))
+        return float(np.mean(found)) if found else None
+
+    for device in devices:
+        device.utilization_ratio = mean(device.uuid, Field.GPU_UTILIZATION)
+        device.sm_active_ratio = mean(device.uuid, Field.SM_ACTIVE)
+        device.power_watts = mean(device.uuid, Field.POWER_WATTS)
+        used = mean(device.uuid, Field.FRAMEBUFFER_USED_BYTES)
+        device.memory_used_bytes = None if used is None else int(used)
