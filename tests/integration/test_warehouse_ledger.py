@@ -42,7 +42,7 @@ def ledger(warehouse: Warehouse) -> dict[tuple[str, int], tuple[int, int, Decima
 
 
 EXACT = (
-    "cluster, node, hour, consumer, team, state, windows, observed_ns, used_ns, held_idle_ns, "
+    "cluster, node, hour, consumer, team, state, windows, windows_ns, used_ns, held_idle_ns, "
     "unallocated_ns, unobserved_ns, total_ns, effectively_used_ns, used, held_idle, "
     "unallocated, unobserved, total, effectively_used, borrowed, launches, "
     "memory_peak_bytes, xid, lost_events, flags"

@@ -27,7 +27,7 @@ class Workers:
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, silence_s: int = SILENCE_S) -> subprocess.Popen[bytes]:
         """One more worker; its log is kept beside the others'."""
         number = len(self._processes)
         environment = {
@@ -35,7 +35,7 @@ class Workers:
             "GPULEDGER_KAFKA_BOOTSTRAP": self.bus.kafka_bootstrap,
             "GPULEDGER_REGISTRY_URL": self.bus.registry_url,
             "GPULEDGER_PROCESSOR_APPLICATION": self.application,
-            "GPULEDGER_PROCESSOR_SILENCE_S": str(SILENCE_S),
+            "GPULEDGER_PROCESSOR_SILENCE_S": str(silence_s),
             "GPULEDGER_PROCESSOR_MARK_INTERVAL_S": "1",
             "GPULEDGER_PROCESSOR_SESSION_TIMEOUT_S": str(SESSION_S),
             "GPULEDGER_PROCESSOR_DATA_DIRECTORY": str(self._directory / f"faust{number}"),

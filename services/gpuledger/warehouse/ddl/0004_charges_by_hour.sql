@@ -7,7 +7,7 @@ SELECT
     state, region, zone, instance_type, capacity_type, parent_uuid, gpu_model, mig_profile, sharing,
     namespace, pod, workload, team, cost_centre, currency, policy, price_ids, evidence, booking_period,
     count() AS windows,
-    sum(window_length_ns) AS observed_ns,
+    sum(window_length_ns) AS windows_ns,
     sum(c.used_ns) AS used_ns,
     sum(c.held_idle_ns) AS held_idle_ns,
     sum(c.unallocated_ns) AS unallocated_ns,

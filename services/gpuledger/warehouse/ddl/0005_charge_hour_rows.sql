@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS charge_hour_rows
     booking_period LowCardinality(String),
 
     windows UInt64,
-    observed_ns Int64,
+    windows_ns Int64,
     used_ns Int64,
     held_idle_ns Int64,
     unallocated_ns Int64,
