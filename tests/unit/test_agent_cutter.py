@@ -10,7 +10,7 @@ from gpuledger.agent.windows import Part
 from gpuledger.contract.fields import Field, SampleSource
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import EventBatch, Holdings, Pod, SampleBatch
-from tests.support.agent import MS, NODE, Bench, S, event, event_times, joined, uuid
+from tests.support.agent import MS, NODE, POD, Bench, S, event, event_times, joined, uuid
 
 W = 10 * S
 SYNC = Operation.SYNCHRONIZE_CONTEXT
@@ -137,7 +137,7 @@ def test_a_process_that_ended_just_after_the_border_is_on_the_keyframe() -> None
 def test_a_change_of_holders_inside_a_window_is_a_record_with_its_time() -> None:
     bench = Bench()
     bench.cutter.add_events(joined([event(2 * S), event(4 * S)]))
-    bench.cutter.change(3 * S, View(Holders(pods=(Pod("a"),))))
+    bench.cutter.change(3 * S, View(Holders(pods=(Pod(POD),))))
     parts = bench.advance(W + EVENT_GRACE_NS)
     assert [kind for _, kind, _, _ in shape(parts)] == [
         "Holdings",

@@ -12,7 +12,7 @@ import pytest
 from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.proc_reader import ProcReader
-from gpuledger.agent.processes import ProcessFacts, ProcessTable
+from gpuledger.agent.processes import Names, ProcessFacts, ProcessTable
 from gpuledger.agent.procfs import process_start_ns
 from gpuledger.contract.records import Pod
 from tests.support.agent import CONTAINER, MS, POD, S, StatedProcesses, devices, raw
@@ -25,7 +25,8 @@ def table(reader: StatedProcesses) -> ProcessTable:
 def test_a_process_in_a_pods_cgroup_is_the_pods() -> None:
     processes = table(StatedProcesses())
     index = int(processes.resolve(raw(S), 0)["process"][0])
-    record = processes.describe(index, Holders(pods=(Pod(POD),), container_names={CONTAINER: "main"}), 0)
+    names = Names(Holders(pods=(Pod(POD),), container_names={CONTAINER: "main"}))
+    record = processes.describe(index, names, 0)
     assert (record.consumer_kind, record.consumer) == ("pod", POD)
     assert (record.container_id, record.container, record.pending) == (CONTAINER, "main", False)
 
@@ -33,14 +34,14 @@ def test_a_process_in_a_pods_cgroup_is_the_pods() -> None:
 def test_a_pod_that_nobody_named_yet_is_pending() -> None:
     processes = table(StatedProcesses())
     index = int(processes.resolve(raw(S), 0)["process"][0])
-    assert processes.describe(index, Holders(), 0).pending
-    assert processes.describe(index, None, 0).pending
+    assert processes.describe(index, Names(Holders()), 0).pending
+    assert processes.describe(index, Names(), 0).pending
 
 
 def test_a_process_outside_pods_and_containers_is_a_host_process_of_its_own() -> None:
     processes = table(StatedProcesses())
     events = processes.resolve(np.concatenate([raw(S, cgroup_id=8), raw(S, cgroup_id=8, pid=2)]), 0)
-    consumers = [processes.describe(int(i), None, 0) for i in events["process"]]
+    consumers = [processes.describe(int(i), Names(), 0) for i in events["process"]]
     assert [c.consumer_kind for c in consumers] == ["host_process", "host_process"]
     assert consumers[0].consumer != consumers[1].consumer
     assert not consumers[0].pending
@@ -50,7 +51,7 @@ def test_a_container_outside_pods_is_a_container() -> None:
     reader = StatedProcesses()
     reader.paths[9] = f"/docker/{CONTAINER}"
     processes = table(reader)
-    record = processes.describe(int(processes.resolve(raw(S, cgroup_id=9), 0)["process"][0]), None, 0)
+    record = processes.describe(int(processes.resolve(raw(S, cgroup_id=9), 0)["process"][0]), Names(), 0)
     assert (record.consumer_kind, record.consumer) == ("container", CONTAINER)
 
 
@@ -60,7 +61,7 @@ def test_what_a_process_says_of_itself_never_decides_who_pays() -> None:
     reader.facts[1] = ProcessFacts(30 * MS, 8, POD, lies)
     processes = table(reader)
     event = processes.resolve(raw(S), 0)[0]
-    record = processes.describe(int(event["process"]), None, 0)
+    record = processes.describe(int(event["process"]), Names(), 0)
     assert record.consumer == POD, "the event's cgroup is the pod's, whatever /proc says"
     assert int(event["device"]) == 1, "and the environment tells the device alone"
 
@@ -88,7 +89,8 @@ def test_a_pid_that_is_used_again_is_another_process() -> None:
 def test_a_process_that_changes_its_cgroup_changes_its_consumer() -> None:
     processes = table(StatedProcesses())
     rows = np.concatenate([raw(S, cgroup_id=8), raw(2 * S, cgroup_id=7)])
-    kinds = [processes.describe(int(i), None, 0).consumer_kind for i in processes.resolve(rows, 0)["process"]]
+    found = processes.resolve(rows, 0)["process"]
+    kinds = [processes.describe(int(i), Names(), 0).consumer_kind for i in found]
     assert kinds == ["host_process", "pod"]
 
 
@@ -106,7 +108,7 @@ def test_times_of_a_process_are_agent_time() -> None:
     index = int(processes.resolve(raw(S), 1000 * S)["process"][0])
     reader.gone = [1]
     assert list(processes.note_ends(5 * S)) == [index]
-    record = processes.describe(index, None, 1000 * S)
+    record = processes.describe(index, Names(), 1000 * S)
     assert (record.started_ns, record.ended_ns) == (1000 * S + 30 * MS, 1005 * S)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpuledger.agent.coarsen import OutstandingIntervals
 from gpuledger.agent.epoch import AgentTime
-from gpuledger.agent.processes import ProcessTable
+from gpuledger.agent.processes import Names, ProcessTable
 from gpuledger.agent.simulated import SimulatedNode, SimulatedProcesses, SimulatedSampler, SimulatedSource
 from gpuledger.contract.clock import ManualClock
 from gpuledger.contract.fields import Field
@@ -65,7 +65,7 @@ def test_processes_belong_to_the_pods_that_hold_the_devices() -> None:
     events = table.resolve(SimulatedSource(node, ManualClock(boot_ns=5 * S)).drain(), 0)
     kinds = {}
     for row in events:
-        record = table.describe(int(row["process"]), node.holders(), 0)
+        record = table.describe(int(row["process"]), Names(node.holders()), 0)
         kinds[record.name] = (record.consumer_kind, int(row["device"]), record.pending)
     assert kinds == {
         "trainer": ("pod", 0, False),

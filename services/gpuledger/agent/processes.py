@@ -14,7 +14,7 @@ from gpuledger.agent.identity import container_from_cgroup, pod_from_cgroup
 from gpuledger.agent.ordinals import visible_devices
 from gpuledger.agent.probes.events import RawEvents
 from gpuledger.contract.columns import Longs
-from gpuledger.contract.records import Device, Process
+from gpuledger.contract.records import Device, Pod, Process
 
 MAX_ORDINAL = 63  # no node has more devices, MIG instances of one process included
 FORGET_AFTER_NS = 120_000_000_000  # events of an ended process may lie in two windows of a minute at most
@@ -59,6 +59,23 @@ class ProcessReader(Protocol):
 
     def close(self) -> None:
         """Give back what it holds."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What pods and containers are called: as ``now`` says, and where that does not, as ``latest`` does."""
+
+    now: Holders | None = None
+    latest: Holders | None = None
+
+    def pod(self, uid: str) -> Pod | None:
+        """The pod of that uid; None where its name is not known."""
+        return next((h.pod_of[uid] for h in (self.now, self.latest) if h and uid in h.pod_of), None)
+
+    def container(self, container_id: str) -> str:
+        """The name of a container; empty where it is not known."""
+        known = (h.container_names.get(container_id, "") for h in (self.now, self.latest) if h)
+        return next(filter(None, known), "")
 
 
 @dataclass(slots=True)
@@ -174,10 +191,9 @@ class ProcessTable:
             self._forget(now_boot_ns - FORGET_AFTER_NS)
         return ended
 
-    def describe(self, index: int, holders: Holders | None, offset_ns: int) -> Process:
+    def describe(self, index: int, names: Names, offset_ns: int) -> Process:
         """The record of a process; times in agent time of the epoch with that offset."""
         known = self._known[index]
-        named = holders is not None and any(pod.uid == known.consumer for pod in holders.pods)
         return Process(
             pid=known.pid,
             started_ns=self._tick(known.start_ns) * self._reader.tick_ns + offset_ns if known.start_ns else 0,
@@ -186,9 +202,9 @@ class ProcessTable:
             consumer_kind=known.kind,
             consumer=known.consumer,
             container_id=known.container_id,
-            container=holders.container_names.get(known.container_id, "") if holders else "",
+            container=names.container(known.container_id),
             name=known.name,
-            pending=known.kind == "pod" and not named,
+            pending=known.kind == "pod" and names.pod(known.consumer) is None,
             witnessed=known.witnessed,
         )
 

@@ -9,6 +9,7 @@ from gpuledger.contract.windows import WindowGrid
 
 EVENT_GRACE_NS = 200_000_000  # the kernel hands an event over within microseconds, a stalled CPU within 0.1 s
 SAMPLE_WAIT_NS = 800_000_000  # a driver that answers later than that has a gap; rows are due within 5 s
+NAME_WAIT_NS = 30_000_000_000  # a cluster that has not told a pod's name by then is not going to soon
 MAX_EVENTS_PER_BATCH = 4096  # vectorised decoding is fastest from 2,000 on, and a record stays below 300 kB
 MAX_SAMPLES_PER_BATCH = 8192
 TALLY, HOLLOW = 1, 2
@@ -30,6 +31,7 @@ class CutterRules:
     grid: WindowGrid
     event_grace_ns: int = EVENT_GRACE_NS
     sample_wait_ns: int = SAMPLE_WAIT_NS
+    name_wait_ns: int = NAME_WAIT_NS
     max_events: int = MAX_EVENTS_PER_BATCH
     max_samples: int = MAX_SAMPLES_PER_BATCH
     samples_expected: bool = True
@@ -37,4 +39,4 @@ class CutterRules:
 
     def impatient(self) -> CutterRules:
         """The same for a stop: whoever is late by now is not waited for."""
-        return replace(self, event_grace_ns=0, sample_wait_ns=0)
+        return replace(self, event_grace_ns=0, sample_wait_ns=0, name_wait_ns=0)

@@ -69,6 +69,7 @@ class Agent:
         )
         self._losses_before = self._losses_seen = Losses()
         self._view = self._state.view = View(holders.read())
+        self._state.latest = self._view.holders
         self._problem = ""
         self._slow_due_ns = 0
         self._sync_due_ns = 0
@@ -163,6 +164,7 @@ class Agent:
 
     def _change_view(self, view: View) -> None:
         self._view = view
+        self._state.latest = view.holders
         self._cutter.change(self._time.now_ns(self._clock), view)
 
     def _count_losses(self, source: EventSource, losses: Losses) -> None:

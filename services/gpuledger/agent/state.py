@@ -9,7 +9,8 @@ from typing import NamedTuple, TypeAlias
 from gpuledger.agent.events import Events
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.outstanding import Outstanding
-from gpuledger.agent.processes import ProcessTable
+from gpuledger.agent.pending import PendingNames
+from gpuledger.agent.processes import Names, ProcessTable
 from gpuledger.agent.resident import ResidentMemory
 from gpuledger.contract.columns import longs
 from gpuledger.contract.records import Device, Header, Holdings, NodeLayout, Pod, Process
@@ -47,6 +48,9 @@ class NodeState:
         self._contexts: dict[int, frozenset[int]] = {}
         self._ending: list[tuple[int, int]] = []  # (boot clock, process), in order of time
         self.view = View(None)
+        self.latest: Holders | None = None
+        """What is known of names by now: it may be newer than the instant that this state is of."""
+        self.pending = PendingNames()
         self._positions = {device.uuid: position for position, device in enumerate(layout.devices)}
 
     @property
@@ -109,7 +113,20 @@ class NodeState:
 
     def describe(self, process: int) -> Process:
         """The record of a process as it is known now."""
-        return self.processes.describe(process, self.view.holders, self._offset_ns)
+        return self.processes.describe(process, self.names, self._offset_ns)
+
+    @property
+    def names(self) -> Names:
+        """Names of pods and containers."""
+        return Names(self.view.holders, self.latest)
+
+    def nameless(self, time_ns: int) -> list[int]:
+        """The processes that live at an instant and whose pod's name could be known and is not yet."""
+        names = self.names
+        if names.now is None and names.latest is None:
+            return []
+        living = self.processes.living(time_ns - self._offset_ns)
+        return [known.index for known in living if known.kind == "pod" and names.pod(known.consumer) is None]
 
     def ended_between(self, start_ns: int, end_ns: int) -> dict[int, int]:
         """When each process ended that ended in [start, end) of agent time."""
@@ -136,7 +153,7 @@ class NodeState:
             layout=layout,
             keyframe=keyframe,
             holders_known=holders is not None,
-            pods=self._pods(holders, {known.consumer for known in living}),
+            pods=self._pods({known.consumer for known in living}),
             holders=holders.records(layout.devices) if holders else [],
             processes=[self.describe(known.index) for known in living],
             resident_process=longs([place[key[0]] for key, _ in resident]),
@@ -149,9 +166,8 @@ class NodeState:
             unwitnessed=longs(unwitnessed),
         )
 
-    def _pods(self, holders: Holders | None, consumers: set[str]) -> list[Pod]:
+    def _pods(self, consumers: set[str]) -> list[Pod]:
         """Pods that hold a device or whose processes use one."""
-        if holders is None:
-            return []
-        wanted = consumers | {held.consumer for held in holders.held}
-        return [pod for pod in holders.pods if pod.uid in wanted]
+        names, holders = self.names, self.view.holders
+        wanted = consumers | ({held.consumer for held in holders.held} if holders else set())
+        return [pod for uid in sorted(wanted) if (pod := names.pod(uid)) is not None]

@@ -1,14 +1,17 @@
 """The cutter: what the node did becomes windows, each a row of numbered parts.
 
 A part is released when nothing earlier can still come: events settle `EVENT_GRACE_NS` after they returned,
-a window ends when the sampler has measured to its end, or `SAMPLE_WAIT_NS` later without it. The cutter
-knows no clock, no Kafka and no kernel: it is told the time.
+a window ends when the sampler has measured to its end, or `SAMPLE_WAIT_NS` later without it. A keyframe that
+would tell of a process whose pod has no name yet waits for the name, up to `NAME_WAIT_NS`, but no longer than
+until something lines up behind it: a full part, or the window's end. What went out nameless is amended when
+the name is known. The cutter knows no clock, no Kafka and no kernel: it is told the time.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -42,7 +45,9 @@ class WindowCutter:
         self._started = started
         self._sequence = 0
         self._part = 0
+        self._begun = False
         self._opened = False
+        self._nameless_since: dict[int, int] = {}  # process -> when a keyframe first waited for its name
         self._waiting: list[Events] = []  # not settled, or of a later window
         self._ready: list[Events] = []  # settled, ordered, of the open window, already in the state
         self._ready_count = 0
@@ -88,9 +93,18 @@ class WindowCutter:
 
     def advance(self, now_ns: int) -> Iterator[Part]:
         """All parts that are due. Call it after a drain that began at ``now_ns`` or later."""
+        for part in self._advance(now_ns):
+            yield self._noted(part)
+        yield from self._amend()
+
+    def _advance(self, now_ns: int) -> Iterator[Part]:
         settled = now_ns - self._rules.event_grace_ns
-        if not self._opened and settled >= self._started:
+        if not self._begun:
+            if settled < self._started:
+                return
             yield from self._open_first()
+        elif not self._opened and self._may_open(now_ns):
+            yield from self._open()
         while self._opened:
             end = self._grid.next(self._window)
             change_ns = max(self._changes[0][0], self._window) if self._changes else end
@@ -103,7 +117,9 @@ class WindowCutter:
                 yield from self._release(end)
                 yield from self._close()
                 self._window = end
-                yield from self._open()
+                self._opened = False
+                if self._may_open(now_ns):
+                    yield from self._open()
             else:
                 yield from self._release(min(settled, end))
                 return
@@ -117,6 +133,10 @@ class WindowCutter:
         rules, self._rules = self._rules, self._rules.impatient()
         yield from self.advance(now_ns)
         self._rules = rules
+        for part in self._finish(now_ns, goodbye):
+            yield self._noted(part)
+
+    def _finish(self, now_ns: int, goodbye: bool) -> Iterator[Part]:
         yield from self._release(now_ns + 1)
         yield from self._close_events(now_ns)
         if goodbye:
@@ -124,8 +144,30 @@ class WindowCutter:
         elif self._samples or self._gaps:
             yield from self._close_samples(last=False)
 
+    def _noted(self, part: Part) -> Part:
+        self._state.pending.note(part.header.window_start_ns, part.processes)
+        return part
+
+    def _amend(self) -> Iterator[Part]:
+        names = self._state.names
+        for window, processes, pods in self._state.pending.take(self._window, names.pod, names.container):
+            header = self._header()
+            self._part = header.part  # an amendment is no part
+            header = replace(header, window_start_ns=window, part=0, amendment=True)
+            yield Holdings(header, window, self._state.layout, processes=processes, pods=pods)
+
+    def _may_open(self, now_ns: int) -> bool:
+        """Whether the keyframe of the open window need not wait for a name (any more)."""
+        wait_ns = self._rules.name_wait_ns
+        nameless = self._state.nameless(self._window)
+        self._nameless_since = {i: self._nameless_since.get(i, now_ns) for i in nameless}
+        due = now_ns >= self._grid.next(self._window)
+        full = sum(map(len, self._waiting)) >= self._rules.max_events
+        patient = any(now_ns < since + wait_ns for since in self._nameless_since.values())
+        return due or full or not wait_ns or not patient
+
     def _open_first(self) -> Iterator[Part]:
-        self._opened = True
+        self._begun = self._opened = True
         while self._changes and self._changes[0][0] <= self._started:
             self._state.change(heapq.heappop(self._changes)[2])
         if self._window == self._started:
@@ -136,6 +178,7 @@ class WindowCutter:
             yield self._state.holdings(self._header(), self._started, keyframe=False)
 
     def _open(self) -> Iterator[Part]:
+        self._opened = True
         self._part = 0
         while self._changes and self._changes[0][0] <= self._window:
             self._state.change(heapq.heappop(self._changes)[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 from gpuledger.agent.devices import DeviceRef
@@ -51,6 +52,11 @@ class Holders:
     """Name of each container by its id."""
     node: NodeLayout | None = None
     """What the cluster says of the node itself, without devices; None where it says nothing."""
+
+    @cached_property
+    def pod_of(self) -> dict[str, Pod]:
+        """Pods by uid."""
+        return {pod.uid: pod for pod in self.pods}
 
     def layout(self, stated: NodeLayout) -> NodeLayout:
         """The node's layout: what was stated for this agent, then what the cluster says, with sharing."""
