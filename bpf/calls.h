@@ -61,6 +61,7 @@ static __always_inline struct call *begin(struct pt_regs *ctx, u64 id, u64 cooki
     call->extra = 0;
     call->height = 0;
     call->ordinal = UNKNOWN_ORDINAL;
+    call->operation = COOKIE(cookie, OPERATION);
     return call;
 }
 

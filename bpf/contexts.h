@@ -115,3 +115,15 @@ static __always_inline s32 change_context(struct thread *thread, u32 pid, u64 ef
     }
     return ordinal;
 }
+
+// What the process was told its device is: of a MIG instance its own UUID, where the library says so.
+static __always_inline void read_uuid(u32 pid, struct call *call)
+{
+    struct process *process = this_process(pid);
+    if (!process)
+        return;
+    struct resident_key key = {.token = process->token, .ordinal = call->ordinal};
+    struct uuid uuid = {};
+    bpf_probe_read_user(&uuid, sizeof(uuid), (void *)call->pointer);
+    bpf_map_update_elem(&uuids, &key, &uuid, BPF_ANY);
+}

@@ -2,7 +2,8 @@
 //
 // What processes ask of the CUDA driver library, one ring record a call, written when the call returns.
 //
-// Four programs serve every symbol: enter_call, enter_launch, enter_launch_config and leave. What differs
+// One program serves every return, leave, and most entries, enter_call; the others (launch.h, copy.h) are for
+// functions whose arguments lie on the stack or in structures. What differs
 // from symbol to symbol (operation, which argument is what, what the call changes) travels in the attach
 // cookie, whose layout comes from agent/probes/symbols.py as the preamble of this file: COOKIE_*, EFFECT_*,
 // LOSS_*, limits. The same text is compiled in two surroundings, bcc.h and object.h: by bcc on the node, or ahead
@@ -17,13 +18,16 @@
 //   resident     (token, ordinal) -> bytes of device memory that are allocated
 //   allocations  (token, space, pointer) -> bytes, ordinal; taken out at the entry of a free, since after its
 //                return another thread may already own the same address, and put back when the free fails
-// Entries of the last three whose token is dead are swept by user space: a token never comes back.
+//   uuids        (token, ordinal) -> what the process was told
+// Entries of the last four whose token is dead are swept by user space: a token never comes back.
 
 #include "tables.h"
 #include "lookup.h"
 #include "calls.h"
 #include "contexts.h"
 #include "memory.h"
+#include "launch.h"
+#include "copy.h"
 
 static __always_inline u64 pick(u64 index, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5, u64 a6)
 {
@@ -62,6 +66,8 @@ PROBE int enter_call(struct pt_regs *ctx)
     call->pointer = pointer;
     call->extra = 0;
     call->bytes = pick(COOKIE(cookie, BYTES), a1, a2, a3, a4, a5, a6) << COOKIE(cookie, SCALE);
+    if (COOKIE(cookie, ROWS))
+        call->bytes *= pick(COOKIE(cookie, ROWS), a1, a2, a3, a4, a5, a6);
     call->stream = pick(COOKIE(cookie, STREAM), a1, a2, a3, a4, a5, a6);
     call->function = pick(COOKIE(cookie, FUNCTION), a1, a2, a3, a4, a5, a6);
     if (COOKIE(cookie, DEVICE))
@@ -82,56 +88,6 @@ PROBE int enter_call(struct pt_regs *ctx)
     return 0;
 }
 
-// cuLaunchKernel and cuLaunchCooperativeKernel: f, grid x y z, block x y z, shared bytes, stream, ...
-PROBE int enter_launch(struct pt_regs *ctx)
-{
-    u64 cookie = bpf_get_attach_cookie(ctx), id = bpf_get_current_pid_tgid();
-    u64 function = PT_REGS_PARM1(ctx); KEEP_APART(function);
-    u64 grid_x = PT_REGS_PARM2(ctx); KEEP_APART(grid_x);
-    u64 grid_y = PT_REGS_PARM3(ctx); KEEP_APART(grid_y);
-    u64 grid_z = PT_REGS_PARM4(ctx); KEEP_APART(grid_z);
-    u64 block_x = PT_REGS_PARM5(ctx); KEEP_APART(block_x);
-    u64 block_y = PT_REGS_PARM6(ctx); KEEP_APART(block_y);
-    u64 stack = PT_REGS_SP(ctx); KEEP_APART(stack);
-    u64 block_z = 0, stream = 0;
-#if defined(__TARGET_ARCH_arm64) || defined(bpf_target_arm64) || defined(__aarch64__)
-    block_z = ((struct user_pt_regs *)ctx)->regs[6]; KEEP_APART(block_z);
-    bpf_probe_read_user(&stream, sizeof(stream), (void *)stack);
-#else
-    u64 rest[3] = {};      // System V: the seventh argument lies right above the return address
-    bpf_probe_read_user(rest, sizeof(rest), (void *)(stack + 8));
-    block_z = rest[0];
-    stream = rest[2];
-#endif
-    struct call *call = begin(ctx, id, cookie);
-    if (!call)
-        return 0;
-    call->function = function;
-    call->stream = stream;
-    call->launched_threads = (u64)(u32)grid_x * (u32)grid_y * (u32)grid_z
-                             * (u32)block_x * (u32)block_y * (u32)block_z;
-    return 0;
-}
-
-// cuLaunchKernelEx: CUlaunchConfig { u32 grid[3], block[3], shared bytes; CUstream at 32; ... }, f, ...
-PROBE int enter_launch_config(struct pt_regs *ctx)
-{
-    u64 cookie = bpf_get_attach_cookie(ctx), id = bpf_get_current_pid_tgid();
-    u64 config = PT_REGS_PARM1(ctx); KEEP_APART(config);
-    u64 function = PT_REGS_PARM2(ctx); KEEP_APART(function);
-    struct call *call = begin(ctx, id, cookie);
-    if (!call)
-        return 0;
-    u32 shape[6] = {};
-    u64 stream = 0;
-    bpf_probe_read_user(shape, sizeof(shape), (void *)config);
-    bpf_probe_read_user(&stream, sizeof(stream), (void *)(config + 32));
-    call->function = function;
-    call->stream = stream;
-    call->launched_threads = (u64)shape[0] * shape[1] * shape[2] * shape[3] * shape[4] * shape[5];
-    return 0;
-}
-
 PROBE int leave(struct pt_regs *ctx)
 {
     u64 now_ns = bpf_ktime_get_boot_ns();
@@ -149,9 +105,18 @@ PROBE int leave(struct pt_regs *ctx)
     s32 ordinal = call->ordinal;
     if (effect >= EFFECT_ALLOCATE && effect <= EFFECT_FREE)
         ordinal = change_memory(thread, pid, effect, result, call);
-    else if (effect >= EFFECT_CREATE_CONTEXT && !result)
+    else if (effect >= EFFECT_CREATE_CONTEXT && effect <= EFFECT_DESTROY_CONTEXT && !result)
         ordinal = change_context(thread, pid, effect, call);
-    else if (ordinal == UNKNOWN_ORDINAL)
+    else if (effect == EFFECT_READ_UUID || effect == EFFECT_RETAIN_PHYSICAL) {
+        if (!result && effect == EFFECT_READ_UUID)
+            read_uuid(pid, call);
+        if (!result && effect == EFFECT_RETAIN_PHYSICAL)
+            retain_allocation(pid, call);
+        return 0;
+    } else if (effect == EFFECT_QUERY && result == NOT_READY) {
+        count(COUNT_NOT_READY);
+        return 0;
+    } else if (ordinal == UNKNOWN_ORDINAL)
         ordinal = current_ordinal(thread, pid);
 
     struct event *event = bpf_ringbuf_reserve(&events, sizeof(struct event), 0);
@@ -170,7 +135,7 @@ PROBE int leave(struct pt_regs *ctx)
     event->pid = pid;
     event->tid = (u32)id;
     event->result = result;
-    event->operation = COOKIE(cookie, OPERATION);
+    event->operation = call->operation;
     event->ordinal = ordinal;
     bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
     return 0;

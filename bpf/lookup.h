@@ -74,3 +74,16 @@ static __always_inline struct thread *this_thread(u64 id)
     thread->start_ns = process ? process->start_ns : process_start_ns();
     return thread;
 }
+
+// The seventh, eighth and ninth argument: System V has them right above the return address, AArch64 the first
+// two in registers and the third on the stack.
+#if defined(__TARGET_ARCH_arm64) || defined(bpf_target_arm64) || defined(__aarch64__)
+#define READ_REST(ctx, stack, rest)                                                                                  \
+    do {                                                                                                             \
+        rest[0] = ((struct user_pt_regs *)ctx)->regs[6]; KEEP_APART(rest[0]);                                        \
+        rest[1] = ((struct user_pt_regs *)ctx)->regs[7]; KEEP_APART(rest[1]);                                        \
+        bpf_probe_read_user(&rest[2], sizeof(rest[2]), (void *)stack);                                               \
+    } while (0)
+#else
+#define READ_REST(ctx, stack, rest) bpf_probe_read_user(rest, sizeof(rest), (void *)(stack + 8))
+#endif

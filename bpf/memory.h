@@ -2,6 +2,11 @@
 //
 // Live allocations and resident bytes.
 
+// What a free has taken at its entry: nothing where the allocation was not seen (0), the allocation, plus one
+// if it counts as resident, or one of several references to it.
+#define TAKEN 1
+#define TAKEN_REFERENCE 3
+
 static __always_inline void take_allocation(u32 pid, u64 space, struct call *call)
 {
     struct process *process = bpf_map_lookup_elem(&processes, &pid);
@@ -13,7 +18,14 @@ static __always_inline void take_allocation(u32 pid, u64 space, struct call *cal
         return;
     call->bytes = known->bytes;
     call->ordinal = known->ordinal;
-    call->extra = 1 + known->counted;
+    if (known->references) {
+        // Another handle to it stays: this release gives nothing back.
+        __sync_fetch_and_add(&known->references, -1);
+        call->bytes = 0;
+        call->extra = TAKEN_REFERENCE;
+        return;
+    }
+    call->extra = TAKEN + known->counted;
     bpf_map_delete_elem(&allocations, &key);
 }
 
@@ -47,15 +59,31 @@ static __always_inline void remember_allocation(u32 pid, struct call *call, u64 
         count(LOSS_ALLOCATIONS_FULL);
 }
 
+static __always_inline void add_reference(u32 pid, struct call *call, u64 pointer)
+{
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
+    if (!process)
+        return;
+    u64 space = COOKIE(call->cookie, SPACE);
+    struct allocation_key key = {.token = process->token, .pointer = pointer, .space = space};
+    struct allocation *known = bpf_map_lookup_elem(&allocations, &key);
+    if (known)
+        __sync_fetch_and_add(&known->references, 1);
+}
+
 static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 effect, s32 result, struct call *call)
 {
     u32 counted = COOKIE(call->cookie, RESIDENT);
     if (effect == EFFECT_FREE) {
-        // extra is 0 where the allocation was not seen, else 1 + whether it counts as resident
-        s32 ordinal = call->extra ? call->ordinal : current_ordinal(thread, pid);
+        s32 ordinal = call->ordinal;
         if (!call->extra)
+            return ordinal == UNKNOWN_ORDINAL ? current_ordinal(thread, pid) : ordinal;
+        if (call->extra == TAKEN_REFERENCE) {
+            if (result)
+                add_reference(pid, call, call->pointer);
             return ordinal;
-        counted = call->extra - 1;
+        }
+        counted = call->extra - TAKEN;
         if (result) {
             remember_allocation(pid, call, call->pointer, ordinal, counted);
             return ordinal;
@@ -85,4 +113,12 @@ static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 eff
     if (counted)
         add_resident(pid, ordinal, call->bytes);
     return ordinal;
+}
+
+// cuMemRetainAllocationHandle gives the handle once more, and asks for one more release of it.
+static __always_inline void retain_allocation(u32 pid, struct call *call)
+{
+    u64 handle = 0;
+    bpf_probe_read_user(&handle, sizeof(handle), (void *)call->pointer);
+    add_reference(pid, call, handle);
 }

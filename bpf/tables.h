@@ -29,10 +29,12 @@ struct call {
     u64 function;
     u64 stream;
     u64 pointer;           // where the result goes, what is freed, or the context
-    u64 extra;             // pitched allocation: where the pitch goes; free: the ordinal of the allocation
+    u64 extra;             // pitched allocation: where the pitch goes; free: what it took (memory.h)
     u64 repeats;           // how often the entry was seen again: as many returns will be, or were missed
     u32 height;
     s32 ordinal;
+    u32 operation;
+    u32 unused;
 };
 
 struct current_context {
@@ -80,6 +82,11 @@ struct allocation {
     u64 bytes;
     s32 ordinal;
     u32 counted;           // whether it is part of resident
+    u64 references;        // further handles to physical memory: so many releases give nothing back
+};
+
+struct uuid {
+    u8 bytes[16];
 };
 
 RING(events);
@@ -91,4 +98,5 @@ HASH(processes, u32, struct process, MAX_PROCESSES);
 HASH(late, u32, u64, MAX_PROCESSES);
 HASH(contexts, struct context_key, s64, MAX_CONTEXTS);
 HASH(resident, struct resident_key, s64, MAX_CONTEXTS);
+HASH(uuids, struct resident_key, struct uuid, MAX_CONTEXTS);
 HASH(allocations, struct allocation_key, struct allocation, MAX_ALLOCATIONS);

@@ -8,22 +8,23 @@ from collections import Counter
 import numpy as np
 
 from gpuledger.agent.probes import ProbeSource
-from gpuledger.agent.probes.symbols import SYMBOLS
+from gpuledger.agent.probes.symbols import SILENT, SYMBOLS
 from gpuledger.agent.procfs import process_start_ns, same_start
 from gpuledger.contract.operations import Operation
 from tests.bpf.workbench import Bench, Pod, Running, events_of, run
 from tests.emulator.control import LIBCUDA, Emulator
 
-OPERATIONS = {symbol.name: symbol.operation for symbol in SYMBOLS}
+OPERATIONS = {symbol.name: symbol.operation for symbol in SYMBOLS if symbol.effect not in SILENT}
 
 ROUNDS = 101
 THREADS = 7
+POLLS = 23
 
 
 def test_every_probed_function_is_seen_in_order_with_its_arguments(source: ProbeSource, bench: Bench) -> None:
     pid, out = run([bench.program("calls")], bench.directory)
     expected = [line.split() for line in out.splitlines()]
-    assert {row[0] for row in expected} == set(OPERATIONS)
+    assert {row[0].split(":")[0] for row in expected} == set(OPERATIONS)
     events = events_of(source, pid)
     seen = zip(
         *(
@@ -34,8 +35,35 @@ def test_every_probed_function_is_seen_in_order_with_its_arguments(source: Probe
     )
     names = [Operation(code).name for code in events["operation"].tolist()]
     assert list(zip(names, seen, strict=True)) == [
-        (OPERATIONS[name].name, tuple(int(value) for value in values)) for name, *values in expected
+        (operation_of(name), tuple(int(value) for value in values)) for name, *values in expected
     ]
+
+
+def operation_of(name: str) -> str:
+    """Of a row's name, which says the operation itself where the symbol alone does not."""
+    symbol, _, said = name.partition(":")
+    return said or OPERATIONS[symbol].name
+
+
+def test_polling_is_counted_and_makes_no_records(source: ProbeSource, bench: Bench) -> None:
+    before = source.not_ready()
+    pid, _ = run([bench.program("calls")], bench.directory)
+    queries = (Operation.QUERY_STREAM, Operation.QUERY_EVENT)
+    assert np.isin(events_of(source, pid)["operation"], queries).sum() == 3 * POLLS
+    assert source.not_ready() - before == 3 * POLLS
+
+
+def test_the_uuids_that_a_process_is_told_are_known_while_it_lives(source: ProbeSource, bench: Bench) -> None:
+    with Running([bench.program("calls"), "wait", "tell"], bench.directory) as running:
+        running.go_on()
+        while running.line() != "told":
+            pass
+        mine = [(u.ordinal, u.uuid) for u in source.device_uuids() if u.pid == running.pid]
+        assert mine == [
+            (3, "30313233-3435-3637-3839-3a3b3c3d3e3f"),
+            (5, "05060708-090a-0b0c-0d0e-0f1011121314"),
+        ]
+        running.finish()
 
 
 def test_times_are_of_the_boot_clock_and_in_order_on_a_thread(source: ProbeSource, bench: Bench) -> None:

@@ -17,6 +17,16 @@ typedef unsigned u32;
 #define PEER (ptr to, han to_context, ptr from, han from_context, size_t n)
 #define PEER_ASYNC (ptr to, han to_context, ptr from, han from_context, size_t n, han stream)
 
+#define ROWS_ASYNC(type) (ptr to, size_t pitch, type value, size_t width, size_t height, han stream)
+#define REGION (const void *region)
+#define REGION_ASYNC (const void *region, han stream)
+#define BATCH                                                                                                        \
+    ptr *to, ptr *from, size_t *sizes, size_t n, void *attributes, size_t *indices, size_t attribute_count
+
+struct location { /* CUmemLocation */
+    int type, id;
+};
+
 #define TWIN(X, name, suffix, prototype, body) X(name, prototype, body) X(name##suffix, prototype, body)
 
 #define API(X)                                                                                                       \
@@ -25,6 +35,10 @@ typedef unsigned u32;
     TWIN(X, cuLaunchCooperativeKernel, _ptsz, COOPERATIVE, )                                                         \
     TWIN(X, cuGraphLaunch, _ptsz, (han graph, han stream), )                                                         \
     TWIN(X, cuLaunchHostFunc, _ptsz, (han stream, void (*f)(void *), void *data), )                                  \
+    X(cuLaunchCooperativeKernelMultiDevice, (const void *list, u32 n, u32 flags), )                                  \
+    X(cuLaunch, (han f), )                                                                                           \
+    X(cuLaunchGrid, (han f, int width, int height), )                                                                \
+    X(cuLaunchGridAsync, (han f, int width, int height, han stream), )                                               \
     X(cuMemAlloc_v2, (ptr * out, size_t n), *out = fresh())                                                          \
     X(cuMemAllocPitch_v2, (ptr * out, size_t *pitch, size_t width, size_t height, u32 element),                      \
       *out = fresh(); *pitch = (width + 511) / 512 * 512)                                                            \
@@ -36,6 +50,7 @@ typedef unsigned u32;
     X(cuMemHostAlloc, (void **out, size_t n, u32 flags), *out = (void *)fresh())                                     \
     X(cuMemFree_v2, (ptr p), )                                                                                       \
     TWIN(X, cuMemFreeAsync, _ptsz, (ptr p, han stream), )                                                            \
+    X(cuMemRetainAllocationHandle, (ptr * out, void *address), *out = (ptr)address)                                  \
     X(cuMemRelease, (ptr handle), )                                                                                  \
     X(cuMemFreeHost, (void *p), )                                                                                    \
     TWIN(X, cuMemcpyHtoD_v2, _ptds, HTOD, )                                                                          \
@@ -54,10 +69,43 @@ typedef unsigned u32;
     TWIN(X, cuMemsetD8Async, _ptsz, (ptr to, unsigned char value, size_t n, han stream), )                           \
     TWIN(X, cuMemsetD16Async, _ptsz, (ptr to, unsigned short value, size_t n, han stream), )                         \
     TWIN(X, cuMemsetD32Async, _ptsz, (ptr to, u32 value, size_t n, han stream), )                                    \
+    TWIN(X, cuMemsetD2D8_v2, _ptds, (ptr to, size_t pitch, unsigned char value, size_t width, size_t height), )      \
+    TWIN(X, cuMemsetD2D16_v2, _ptds, (ptr to, size_t pitch, unsigned short value, size_t width, size_t height), )    \
+    TWIN(X, cuMemsetD2D32_v2, _ptds, (ptr to, size_t pitch, u32 value, size_t width, size_t height), )               \
+    TWIN(X, cuMemsetD2D8Async, _ptsz, ROWS_ASYNC(unsigned char), )                                                   \
+    TWIN(X, cuMemsetD2D16Async, _ptsz, ROWS_ASYNC(unsigned short), )                                                 \
+    TWIN(X, cuMemsetD2D32Async, _ptsz, ROWS_ASYNC(u32), )                                                            \
+    TWIN(X, cuMemPrefetchAsync, _ptsz, (ptr p, size_t n, int device, han stream), )                                  \
+    TWIN(X, cuMemPrefetchAsync_v2, _ptsz, (ptr p, size_t n, struct location to, u32 flags, han stream), )            \
+    TWIN(X, cuMemcpyHtoA_v2, _ptds, (han to, size_t offset, const void *from, size_t n), )                           \
+    TWIN(X, cuMemcpyAtoH_v2, _ptds, (void *to, han from, size_t offset, size_t n), )                                 \
+    TWIN(X, cuMemcpyDtoA_v2, _ptds, (han to, size_t offset, ptr from, size_t n), )                                   \
+    TWIN(X, cuMemcpyAtoD_v2, _ptds, (ptr to, han from, size_t offset, size_t n), )                                   \
+    TWIN(X, cuMemcpyAtoA_v2, _ptds, (han to, size_t offset, han from, size_t at, size_t n), )                        \
+    TWIN(X, cuMemcpyHtoAAsync_v2, _ptsz, (han to, size_t offset, const void *from, size_t n, han stream), )          \
+    TWIN(X, cuMemcpyAtoHAsync_v2, _ptsz, (void *to, han from, size_t offset, size_t n, han stream), )                \
+    TWIN(X, cuMemcpy2D_v2, _ptds, REGION, )                                                                          \
+    TWIN(X, cuMemcpy2DUnaligned_v2, _ptds, REGION, )                                                                 \
+    TWIN(X, cuMemcpy3D_v2, _ptds, REGION, )                                                                          \
+    TWIN(X, cuMemcpy3DPeer, _ptds, REGION, )                                                                         \
+    TWIN(X, cuMemcpy2DAsync_v2, _ptsz, REGION_ASYNC, )                                                               \
+    TWIN(X, cuMemcpy3DAsync_v2, _ptsz, REGION_ASYNC, )                                                               \
+    TWIN(X, cuMemcpy3DPeerAsync, _ptsz, REGION_ASYNC, )                                                              \
+    TWIN(X, cuMemcpyBatchAsync, _ptsz, (BATCH, size_t * failed, han stream), )                                       \
+    TWIN(X, cuMemcpyBatchAsync_v2, _ptsz, (BATCH, han stream), )                                                     \
+    TWIN(X, cuMemcpy3DBatchAsync, _ptsz, (size_t n, void *list, size_t *failed, unsigned long long flags, han stream), ) \
+    TWIN(X, cuMemcpy3DBatchAsync_v2, _ptsz, (size_t n, void *list, unsigned long long flags, han stream), )          \
     TWIN(X, cuStreamSynchronize, _ptsz, (han stream), )                                                              \
     X(cuCtxSynchronize, (void), )                                                                                    \
     X(cuCtxSynchronize_v2, (han context), )                                                                          \
     X(cuEventSynchronize, (han event), )                                                                             \
+    TWIN(X, cuStreamQuery, _ptsz, (han stream), )                                                                    \
+    X(cuEventQuery, (han event), )                                                                                   \
+    TWIN(X, cuEventRecord, _ptsz, (han event, han stream), )                                                         \
+    TWIN(X, cuEventRecordWithFlags, _ptsz, (han event, han stream, u32 flags), )                                     \
+    TWIN(X, cuStreamWaitEvent, _ptsz, (han stream, han event, u32 flags), )                                          \
+    X(cuDeviceGetUuid, (unsigned char *uuid, int device), fill(uuid, device))                                        \
+    X(cuDeviceGetUuid_v2, (unsigned char *uuid, int device), fill(uuid, 16 * device))                                \
     X(cuInit, (u32 flags), )                                                                                         \
     X(cuCtxCreate_v2, (han * out, u32 flags, int device), *out = (han)fresh())                                       \
     X(cuCtxCreate_v3, (han * out, void *affinity, int n, u32 flags, int device), *out = (han)fresh())                \
@@ -67,6 +115,7 @@ typedef unsigned u32;
     X(cuCtxPushCurrent_v2, (han context), )                                                                          \
     X(cuCtxPopCurrent_v2, (han * out), *out = NULL)                                                                  \
     X(cuCtxDestroy_v2, (han context), )                                                                              \
+    X(cuDevicePrimaryCtxRelease, (int device), )                                                                     \
     X(cuDevicePrimaryCtxRelease_v2, (int device), )
 
 #define DECLARE(name, prototype, body) int name prototype;

@@ -86,3 +86,14 @@ class Resident:
     start_ns: int
     ordinal: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUuid:
+    """What a process was told when it asked for a device's UUID."""
+
+    pid: int
+    start_ns: int
+    ordinal: int
+    uuid: str
+    """8-4-4-4-12 hexadecimal digits without GPU- or MIG-: the bytes do not say which it is."""

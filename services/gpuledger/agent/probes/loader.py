@@ -10,6 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Protocol
 
+from gpuledger.agent.probes.symbols import ENTRY_PROGRAMS, RETURN_PROGRAM
+
 _HERE: Final = Path(__file__).resolve()
 CHECKOUT: Final = _HERE.parents[4]
 INSTALLED: Final = _HERE.parents[2] / "_bpf"
@@ -18,7 +20,7 @@ SOURCE_PLACES: Final = (INSTALLED, CHECKOUT / "bpf")
 
 MAIN_SOURCE: Final = "cuda.bpf.c"
 
-UPROBE_PROGRAMS: Final = ("enter_call", "enter_launch", "enter_launch_config", "leave")
+UPROBE_PROGRAMS: Final = (*ENTRY_PROGRAMS.values(), RETURN_PROGRAM)
 TRACEPOINT_PROGRAMS: Final = {"on_exit": "sched_process_exit", "on_exec": "sched_process_exec"}
 
 MULTI_KERNEL: Final = (6, 6)  # the first with BPF_TRACE_UPROBE_MULTI

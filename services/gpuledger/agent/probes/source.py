@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
-from gpuledger.agent.probes.events import Losses, RawEvents, Resident
+from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
 from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, Mapping, library_file
 from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, Loader, LoaderKind, kernel_version
 from gpuledger.agent.probes.loading import load as load_kind
@@ -214,6 +214,14 @@ class ProbeSource:
     def resident(self) -> list[Resident]:
         """See `EventSource`."""
         return self._started().resident()
+
+    def device_uuids(self) -> list[DeviceUuid]:
+        """What living processes were told of their devices (cuDeviceGetUuid)."""
+        return self._started().uuids()
+
+    def not_ready(self) -> int:
+        """Cumulative count of queries answered "not ready": polling, of which no record is made."""
+        return self._started().not_ready()
 
     def close(self) -> None:
         """See `EventSource`."""

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import struct
 import time
+import uuid
 from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
 from gpuledger.agent.probes import bpfsys
-from gpuledger.agent.probes.events import Losses, Resident
+from gpuledger.agent.probes.events import DeviceUuid, Losses, Resident
 from gpuledger.agent.probes.loader import Loader
+from gpuledger.agent.probes.symbols import COUNTS
 
 _LOSS_NAMES: Final = tuple(f.name for f in fields(Losses))
-_PROCESS_ENDS: Final = len(_LOSS_NAMES)
+_PROCESS_ENDS, _NOT_READY = (len(_LOSS_NAMES) + COUNTS.index(name) for name in ("process_ends", "not_ready"))
 
 _PROCESS: Final = struct.Struct("=QQQqqq")  # struct process of bpf/cuda.bpf.c
 _PROCESS_KEY: Final = struct.Struct("=I")
+_UUID_BYTES: Final = 16
 _RESIDENT_KEY: Final = struct.Struct("=Qq")
-_SWEPT: Final = {"contexts": 16, "resident": 16, "allocations": 24}
+_SWEPT: Final = {"contexts": 16, "resident": 16, "uuids": 16, "allocations": 24}
 """map -> bytes of its key, which begins with the token of its process"""
 
 
@@ -38,6 +41,10 @@ class KernelState:
     def process_ends(self) -> int:
         """How many observed processes have ended, or replaced their program, so far."""
         return self._counter(_PROCESS_ENDS)
+
+    def not_ready(self) -> int:
+        """How many queries of streams and events were answered "not ready" so far, and made no record."""
+        return self._counter(_NOT_READY)
 
     def _counter(self, index: int) -> int:
         values = bpfsys.map_lookup(self._maps["losses"], struct.pack("=I", index), 8 * self._cpus)
@@ -63,6 +70,17 @@ class KernelState:
                 pid, start_ns = owners[token]
                 out.append(Resident(pid, start_ns, ordinal, struct.unpack("=q", value)[0]))
         return sorted(out, key=lambda r: (r.pid, r.ordinal))
+
+    def uuids(self) -> list[DeviceUuid]:
+        """What living processes were told of their devices."""
+        owners = {token: (pid, start_ns) for pid, token, start_ns in self._processes()}
+        out = []
+        for key in set(bpfsys.map_keys(self._maps["uuids"], _RESIDENT_KEY.size)):
+            token, ordinal = _RESIDENT_KEY.unpack(key)
+            value = bpfsys.map_lookup(self._maps["uuids"], key, _UUID_BYTES)
+            if token in owners and value is not None:
+                out.append(DeviceUuid(*owners[token], ordinal, str(uuid.UUID(bytes=value))))
+        return sorted(out, key=lambda u: (u.pid, u.ordinal))
 
     def _processes(self) -> list[tuple[int, int, int]]:
         """(pid, token, start_ns) of each process that is observed and alive."""

@@ -1,0 +1,223 @@
+"""Which exported functions of libcuda are probed, what each means and where its arguments lie.
+
+Signatures: cuda.h (11.6 to 13.0). A size or handle is named by the number of its argument, from 1; 0 where
+there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Final
+
+from gpuledger.agent.probes.symbol import Effect, Entry, Space, Symbol
+from gpuledger.contract.operations import Operation
+
+
+def _with_twin(suffix: str, symbol: Symbol) -> list[Symbol]:
+    """The function and its twin for the per-thread default stream, which has the same arguments."""
+    values = {f.name: getattr(symbol, f.name) for f in fields(symbol)}
+    return [symbol, Symbol(**{**values, "name": symbol.name + suffix})]
+
+
+def _launches() -> list[Symbol]:
+    op = Operation
+    return [
+        *_with_twin("_ptsz", Symbol("cuLaunchKernel", op.LAUNCH_KERNEL, Entry.LAUNCH)),
+        *_with_twin("_ptsz", Symbol("cuLaunchKernelEx", op.LAUNCH_KERNEL, Entry.LAUNCH_CONFIG)),
+        *_with_twin("_ptsz", Symbol("cuLaunchCooperativeKernel", op.LAUNCH_COOPERATIVE, Entry.LAUNCH)),
+        Symbol("cuLaunchCooperativeKernelMultiDevice", op.LAUNCH_COOPERATIVE, Entry.LAUNCH_LIST),
+        Symbol("cuLaunch", op.LAUNCH_KERNEL, function=1),
+        Symbol("cuLaunchGrid", op.LAUNCH_KERNEL, function=1),
+        Symbol("cuLaunchGridAsync", op.LAUNCH_KERNEL, function=1, stream=4),
+        *_with_twin("_ptsz", Symbol("cuGraphLaunch", op.LAUNCH_GRAPH, function=1, stream=2)),
+        *_with_twin("_ptsz", Symbol("cuLaunchHostFunc", op.LAUNCH_HOST_FUNCTION, function=2, stream=1)),
+    ]
+
+
+def _allocations() -> list[Symbol]:
+    op, allocate = Operation, Effect.ALLOCATE
+    device = Symbol("cuMemAlloc_v2", op.ALLOCATE_DEVICE, effect=allocate, bytes=2, pointer=1, resident=True)
+    pitched = Symbol(
+        "cuMemAllocPitch_v2", op.ALLOCATE_DEVICE, effect=Effect.ALLOCATE_PITCHED, pointer=1, resident=True
+    )
+    from_stream = Symbol(
+        "cuMemAllocAsync", op.ALLOCATE_ASYNC, effect=allocate, bytes=2, pointer=1, stream=3, resident=True
+    )
+    from_pool = Symbol(
+        "cuMemAllocFromPoolAsync",
+        op.ALLOCATE_ASYNC,
+        effect=allocate,
+        bytes=2,
+        pointer=1,
+        stream=4,
+        resident=True,
+    )
+    physical = Symbol(
+        "cuMemCreate",
+        op.ALLOCATE_PHYSICAL,
+        effect=Effect.ALLOCATE_PHYSICAL,
+        bytes=2,
+        pointer=1,
+        resident=True,
+        space=Space.PHYSICAL,
+    )
+    host = Space.HOST
+    return [
+        device,
+        pitched,
+        Symbol("cuMemAllocManaged", op.ALLOCATE_MANAGED, effect=allocate, bytes=2, pointer=1),
+        *_with_twin("_ptsz", from_stream),
+        *_with_twin("_ptsz", from_pool),
+        physical,
+        Symbol("cuMemAllocHost_v2", op.ALLOCATE_HOST, effect=allocate, bytes=2, pointer=1, space=host),
+        Symbol("cuMemHostAlloc", op.ALLOCATE_HOST, effect=allocate, bytes=2, pointer=1, space=host),
+    ]
+
+
+def _frees() -> list[Symbol]:
+    op, free = Operation, Effect.FREE
+    return [
+        Symbol("cuMemFree_v2", op.FREE_DEVICE, effect=free, pointer=1),
+        *_with_twin("_ptsz", Symbol("cuMemFreeAsync", op.FREE_ASYNC, effect=free, pointer=1, stream=2)),
+        Symbol(
+            "cuMemRetainAllocationHandle",
+            op.OTHER,
+            effect=Effect.RETAIN_PHYSICAL,
+            pointer=1,
+            space=Space.PHYSICAL,
+        ),
+        Symbol("cuMemRelease", op.FREE_PHYSICAL, effect=free, pointer=1, space=Space.PHYSICAL),
+        Symbol("cuMemFreeHost", op.FREE_HOST, effect=free, pointer=1, space=Space.HOST),
+    ]
+
+
+def _copies() -> list[Symbol]:
+    op = Operation
+    directions = [
+        ("cuMemcpyHtoD", "_v2", op.COPY_HOST_TO_DEVICE, op.COPY_HOST_TO_DEVICE_ASYNC),
+        ("cuMemcpyDtoH", "_v2", op.COPY_DEVICE_TO_HOST, op.COPY_DEVICE_TO_HOST_ASYNC),
+        ("cuMemcpyDtoD", "_v2", op.COPY_DEVICE_TO_DEVICE, op.COPY_DEVICE_TO_DEVICE_ASYNC),
+        ("cuMemcpy", "", op.COPY_UNKNOWN, op.COPY_UNKNOWN_ASYNC),
+    ]
+    out: list[Symbol] = []
+    for stem, version, blocking, queued in directions:
+        out += _with_twin("_ptds", Symbol(f"{stem}{version}", blocking, bytes=3))
+        out += _with_twin("_ptsz", Symbol(f"{stem}Async{version}", queued, bytes=3, stream=4))
+    out += _with_twin("_ptds", Symbol("cuMemcpyPeer", op.COPY_PEER, bytes=5))
+    out += _with_twin("_ptsz", Symbol("cuMemcpyPeerAsync", op.COPY_PEER_ASYNC, bytes=5, stream=6))
+    for scale, bits in enumerate((8, 16, 32)):
+        out += _with_twin("_ptds", Symbol(f"cuMemsetD{bits}_v2", op.SET_MEMORY, bytes=3, scale=scale))
+        queued_set = Symbol(f"cuMemsetD{bits}Async", op.SET_MEMORY_ASYNC, bytes=3, scale=scale, stream=4)
+        out += _with_twin("_ptsz", queued_set)
+        rows = Symbol(f"cuMemsetD2D{bits}_v2", op.SET_MEMORY, bytes=4, scale=scale, rows=5)
+        out += _with_twin("_ptds", rows)
+        queued_rows = Symbol(
+            f"cuMemsetD2D{bits}Async", op.SET_MEMORY_ASYNC, bytes=4, scale=scale, rows=5, stream=6
+        )
+        out += _with_twin("_ptsz", queued_rows)
+    prefetch = Symbol("cuMemPrefetchAsync", op.COPY_UNKNOWN_ASYNC, bytes=2, stream=4)
+    out += _with_twin("_ptsz", prefetch)
+    prefetch_to = Symbol("cuMemPrefetchAsync_v2", op.COPY_UNKNOWN_ASYNC, bytes=2, stream=5)
+    return out + _with_twin("_ptsz", prefetch_to)
+
+
+def _array_copies() -> list[Symbol]:
+    """Arrays lie on the device."""
+    op = Operation
+    blocking = [
+        ("cuMemcpyHtoA_v2", op.COPY_HOST_TO_DEVICE, 4),
+        ("cuMemcpyAtoH_v2", op.COPY_DEVICE_TO_HOST, 4),
+        ("cuMemcpyDtoA_v2", op.COPY_DEVICE_TO_DEVICE, 4),
+        ("cuMemcpyAtoD_v2", op.COPY_DEVICE_TO_DEVICE, 4),
+        ("cuMemcpyAtoA_v2", op.COPY_DEVICE_TO_DEVICE, 5),
+    ]
+    queued = [
+        ("cuMemcpyHtoAAsync_v2", op.COPY_HOST_TO_DEVICE_ASYNC),
+        ("cuMemcpyAtoHAsync_v2", op.COPY_DEVICE_TO_HOST_ASYNC),
+    ]
+    out: list[Symbol] = []
+    for name, operation, size in blocking:
+        out += _with_twin("_ptds", Symbol(name, operation, bytes=size))
+    for name, operation in queued:
+        out += _with_twin("_ptsz", Symbol(name, operation, bytes=4, stream=5))
+    return out
+
+
+def _described_copies() -> list[Symbol]:
+    """Copies of regions, and lists of copies."""
+    op, region, batch = Operation, Entry.COPY_REGION, Entry.COPY_BATCH
+    blocking = [
+        ("cuMemcpy2D_v2", op.COPY_UNKNOWN, 2),
+        ("cuMemcpy2DUnaligned_v2", op.COPY_UNKNOWN, 2),
+        ("cuMemcpy3D_v2", op.COPY_UNKNOWN, 3),
+        ("cuMemcpy3DPeer", op.COPY_PEER, 3),
+    ]
+    queued = [
+        ("cuMemcpy2DAsync_v2", op.COPY_UNKNOWN_ASYNC, 2),
+        ("cuMemcpy3DAsync_v2", op.COPY_UNKNOWN_ASYNC, 3),
+        ("cuMemcpy3DPeerAsync", op.COPY_PEER_ASYNC, 3),
+    ]
+    out: list[Symbol] = []
+    for name, operation, dimensions in blocking:
+        out += _with_twin("_ptds", Symbol(name, operation, region, dimensions=dimensions))
+    for name, operation, dimensions in queued:
+        out += _with_twin("_ptsz", Symbol(name, operation, region, dimensions=dimensions, stream=2))
+    out += _with_twin("_ptsz", Symbol("cuMemcpyBatchAsync", op.COPY_UNKNOWN_ASYNC, batch, stream=2))
+    out += _with_twin("_ptsz", Symbol("cuMemcpyBatchAsync_v2", op.COPY_UNKNOWN_ASYNC, batch, stream=1))
+    out += _with_twin("_ptsz", Symbol("cuMemcpy3DBatchAsync", op.COPY_UNKNOWN_ASYNC, stream=5))
+    out += _with_twin("_ptsz", Symbol("cuMemcpy3DBatchAsync_v2", op.COPY_UNKNOWN_ASYNC, stream=4))
+    return out
+
+
+def _waits() -> list[Symbol]:
+    op = Operation
+    return [
+        *_with_twin("_ptsz", Symbol("cuStreamSynchronize", op.SYNCHRONIZE_STREAM, stream=1)),
+        Symbol("cuCtxSynchronize", op.SYNCHRONIZE_CONTEXT),
+        Symbol("cuCtxSynchronize_v2", op.SYNCHRONIZE_CONTEXT),
+        Symbol("cuEventSynchronize", op.SYNCHRONIZE_EVENT),
+        *_with_twin("_ptsz", Symbol("cuStreamQuery", op.QUERY_STREAM, effect=Effect.QUERY, stream=1)),
+        Symbol("cuEventQuery", op.QUERY_EVENT, effect=Effect.QUERY),
+        *_with_twin("_ptsz", Symbol("cuEventRecord", op.RECORD_EVENT, stream=2)),
+        *_with_twin("_ptsz", Symbol("cuEventRecordWithFlags", op.RECORD_EVENT, stream=2)),
+        *_with_twin("_ptsz", Symbol("cuStreamWaitEvent", op.WAIT_EVENT, stream=1)),
+    ]
+
+
+def _contexts() -> list[Symbol]:
+    op, create = Operation, Effect.CREATE_CONTEXT
+    return [
+        Symbol("cuInit", op.INITIALISE),
+        Symbol("cuCtxCreate_v2", op.CREATE_CONTEXT, effect=create, pointer=1, device=3),
+        Symbol("cuCtxCreate_v3", op.CREATE_CONTEXT, effect=create, pointer=1, device=5),
+        Symbol("cuCtxCreate_v4", op.CREATE_CONTEXT, effect=create, pointer=1, device=4),
+        Symbol(
+            "cuDevicePrimaryCtxRetain",
+            op.RETAIN_PRIMARY_CONTEXT,
+            effect=Effect.RETAIN_CONTEXT,
+            pointer=1,
+            device=2,
+        ),
+        Symbol("cuCtxSetCurrent", op.SELECT_CONTEXT, effect=Effect.SELECT_CONTEXT, pointer=1),
+        Symbol("cuCtxPushCurrent_v2", op.PUSH_CONTEXT, effect=Effect.PUSH_CONTEXT, pointer=1),
+        Symbol("cuCtxPopCurrent_v2", op.POP_CONTEXT, effect=Effect.POP_CONTEXT),
+        Symbol("cuCtxDestroy_v2", op.DESTROY_CONTEXT, effect=Effect.DESTROY_CONTEXT, pointer=1),
+        Symbol("cuDevicePrimaryCtxRelease", op.RELEASE_PRIMARY_CONTEXT, device=1),
+        Symbol("cuDevicePrimaryCtxRelease_v2", op.RELEASE_PRIMARY_CONTEXT, device=1),
+        Symbol("cuDeviceGetUuid", op.OTHER, effect=Effect.READ_UUID, pointer=1, device=2),
+        Symbol("cuDeviceGetUuid_v2", op.OTHER, effect=Effect.READ_UUID, pointer=1, device=2),
+    ]
+
+
+SYMBOLS: Final[tuple[Symbol, ...]] = (
+    *_launches(),
+    *_allocations(),
+    *_frees(),
+    *_copies(),
+    *_array_copies(),
+    *_described_copies(),
+    *_waits(),
+    *_contexts(),
+)
+"""Every probed function. Getters such as cuCtxGetCurrent are left out: the runtime calls them at nearly each
+of its own calls, where the trap of a probe would cost more than the answer tells."""
