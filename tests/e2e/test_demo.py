@@ -12,27 +12,29 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SECONDS = 32  # at least two whole windows, wherever in a window it begins
 LIMIT_S = 280
+WITHOUT_EBPF = [
+    "setpriv",
+    "--bounding-set=-sys_admin,-bpf,-perfmon",
+    "--inh-caps=-sys_admin,-bpf,-perfmon",
+]
 
 
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+def demo(directory: Path, prefix: list[str], seconds: int) -> tuple[str, dict[str, Any]]:
     """What a short demo prints, and its report."""
-    directory = tmp_path_factory.mktemp("demo")
-    command = [
-        sys.executable,
-        "-m",
-        "tests.e2e.demo",
-        "--seconds",
-        str(SECONDS),
-        "--directory",
-        str(directory),
-    ]
+    command = [*prefix, sys.executable, "-m", "tests.e2e.demo"]
+    command += ["--seconds", str(seconds), "--directory", str(directory)]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, "KEEP": ""}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     report: dict[str, Any] = json.loads((directory / "report.json").read_text())
     return done.stdout, report
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """The demo as it is."""
+    return demo(tmp_path_factory.mktemp("demo"), [], SECONDS)
 
 
 def test_every_nano_unit_and_nanosecond_is_accounted_for(shown: tuple[str, dict[str, Any]]) -> None:
@@ -67,3 +69,11 @@ def test_it_shows_who_spent_what(shown: tuple[str, dict[str, Any]]) -> None:
     assert output.splitlines()[0].startswith("Real eBPF probes")
     for word in ("vision", "search", "(host)", "(pool)", "research/finetune-0", "held idle", "unallocated"):
         assert word in output
+
+
+def test_without_ebpf_it_says_so_first_and_simulates_the_node(tmp_path: Path) -> None:
+    output, report = demo(tmp_path / "demo", WITHOUT_EBPF, 22)
+    assert output.splitlines()[0].startswith("eBPF is not possible here")
+    assert report["source"] == "simulated"
+    assert report["conservation_error_nano"] == report["conservation_error_ns"] == 0
+    assert report["share_error_max_points"] <= 1, "the simulated node's truth is exact"

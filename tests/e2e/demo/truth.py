@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from gpuledger.agent.simulated import SimulatedNode
 from gpuledger.attribution import NodeWindow, charge_windows
 from gpuledger.bus import BusSettings, PartitionReader
 from gpuledger.contract import topics
@@ -13,7 +16,7 @@ from gpuledger.contract.records import EventBatch, Holdings, SampleBatch, decode
 from gpuledger.contract.revision import Revision
 from gpuledger.contract.wire import unframe
 from gpuledger.pricing import Prices, Teams
-from tests.e2e.demo.scene import Work
+from tests.e2e.demo.scene import SHARED, Work
 from tests.emulator.truth import Truth
 
 PERCENT = 100
@@ -75,35 +78,68 @@ def used_from_core(windows: list[NodeWindow]) -> dict[Consumer, int]:
     return used
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A process whose true share is known. ``consumer`` None: the only consumer on its device."""
+
+    name: str
+    device: str
+    consumer: str | None
+    shares_device: bool
+    busy_ns: Callable[[int, int], float]
+    """True busy ns in [start, end) of the boot clock."""
+
+
+def emulated(scene: list[Work], uuids: list[str], truth: Truth) -> list[Subject]:
+    """The processes on the emulated devices."""
+    return [
+        Subject(
+            work.pod or "host process",
+            uuids[work.device],
+            work.uid if work.team else None,
+            work.device == SHARED,
+            partial(truth.busy_ns, work.pid, uuids[work.device]),
+        )
+        for work in scene
+    ]
+
+
+def simulated(node: SimulatedNode) -> list[Subject]:
+    """The processes of the agent's simulated node."""
+    return [
+        Subject(
+            actor.pod.name if actor.pod else "host process",
+            node.devices[actor.device].uuid,
+            actor.pod.uid if actor.pod else None,
+            actor.device == SHARED,
+            actor.busy_ns,
+        )
+        for actor in node.actors
+    ]
+
+
 def errors_in_points(
     used: dict[Consumer, int],
-    scene: list[Work],
-    uuids: list[str],
+    subjects: list[Subject],
     starts_ns: list[int],
     length_ns: int,
     unix_minus_boot_ns: int,
-    truth: Truth,
 ) -> dict[str, tuple[float, float, float]]:
-    """For each process: true share, attributed share (% of device time), largest error of a window (points).
-
-    A host process is found by elimination: it is the only consumer on its device.
-    """
+    """Of each process: true and attributed share (% of device time), largest error of a window (points)."""
     result = {}
-    for work in scene:
-        device = uuids[work.device]
-        true_ns, told_ns, worst = 0, 0, 0.0
+    for subject in subjects:
+        true_ns, told_ns, worst = 0.0, 0, 0.0
         for start in starts_ns:
             boot = start - unix_minus_boot_ns
-            true = truth.busy_ns(work.pid, device, boot, boot + length_ns)
+            true = subject.busy_ns(boot, boot + length_ns)
             told = sum(
                 ns
                 for key, ns in used.items()
-                if key.window_start_ns == start
-                and key.device == device
-                and (key.consumer == work.uid if work.team else True)
+                if (key.window_start_ns, key.device) == (start, subject.device)
+                and subject.consumer in (None, key.consumer)
             )
             true_ns, told_ns = true_ns + true, told_ns + told
             worst = max(worst, abs(true - told) / length_ns * PERCENT)
         whole = length_ns * max(1, len(starts_ns))
-        result[work.pod or "host process"] = (true_ns / whole * PERCENT, told_ns / whole * PERCENT, worst)
+        result[subject.name] = (true_ns / whole * PERCENT, told_ns / whole * PERCENT, worst)
     return result
