@@ -43,7 +43,7 @@ class StatedProcesses:
 
     def __init__(self) -> None:
         self.facts: dict[int, ProcessFacts] = {}
-        self.paths: dict[int, str] = {7: POD_PATH, 8: "/system.slice/sshd.service"}
+        self.paths: dict[int, str] = {7: POD_PATH, 8: "/init.scope"}
         self.files: dict[int, frozenset[tuple[int, int]]] = {}
         self.gone: list[int] = []
         self.watched: list[int] = []

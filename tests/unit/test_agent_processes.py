@@ -38,7 +38,7 @@ def test_a_pod_that_nobody_named_yet_is_pending() -> None:
     assert processes.describe(index, Names(), 0).pending
 
 
-def test_a_process_outside_pods_and_containers_is_a_host_process_of_its_own() -> None:
+def test_a_process_that_belongs_to_nobody_is_a_host_process_of_its_own() -> None:
     processes = table(StatedProcesses())
     events = processes.resolve(np.concatenate([raw(S, cgroup_id=8), raw(S, cgroup_id=8, pid=2)]), 0)
     consumers = [processes.describe(int(i), Names(), 0) for i in events["process"]]
@@ -53,6 +53,21 @@ def test_a_container_outside_pods_is_a_container() -> None:
     processes = table(reader)
     record = processes.describe(int(processes.resolve(raw(S, cgroup_id=9), 0)["process"][0]), Names(), 0)
     assert (record.consumer_kind, record.consumer) == ("container", CONTAINER)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "consumer"),
+    [
+        ("/system.slice/slurmstepd.scope/job_42/step_0/user/task_0", "slurm_job", "42"),
+        ("/system.slice/jupyter.service", "systemd", "jupyter.service"),
+    ],
+)
+def test_a_job_s_and_a_unit_s_process_is_theirs(path: str, kind: str, consumer: str) -> None:
+    reader = StatedProcesses()
+    reader.paths[9] = path
+    processes = table(reader)
+    record = processes.describe(int(processes.resolve(raw(S, cgroup_id=9), 0)["process"][0]), Names(), 0)
+    assert (record.consumer_kind, record.consumer, record.pending) == (kind, consumer, False)
 
 
 def test_what_a_process_says_of_itself_never_decides_who_pays() -> None:

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+from gpuledger.agent.consumers import IN_CONTAINER, consumer_from_cgroup
 from gpuledger.agent.events import AGENT_EVENT, UNKNOWN_DEVICE, Events
 from gpuledger.agent.holders.source import Holders
-from gpuledger.agent.identity import container_from_cgroup, pod_from_cgroup
 from gpuledger.agent.ordinals import visible_devices
 from gpuledger.agent.probes.events import RawEvents
 from gpuledger.contract.columns import Longs
@@ -238,7 +238,7 @@ class ProcessTable:
             kind=kind,
             consumer=consumer,
             container_id=container,
-            visible=visible_devices(self._devices, environment, kind != "host_process", minors),
+            visible=visible_devices(self._devices, environment, kind in IN_CONTAINER, minors),
             witnessed=False,
         )
         self._next += 1
@@ -250,13 +250,9 @@ class ProcessTable:
 
     def _consumer(self, pid: int, start_ns: int, cgroup_id: int) -> tuple[str, str, str]:
         path = self._reader.cgroup_path(cgroup_id)
-        if path is not None:
-            pod = pod_from_cgroup(path)
-            if pod is not None:
-                return "pod", pod.pod_uid, pod.container_id
-            container = container_from_cgroup(path)
-            if container is not None:
-                return "container", container, container
+        found = None if path is None else consumer_from_cgroup(path)
+        if found is not None:
+            return found
         return "host_process", f"{pid}-{self._tick(start_ns)}-{self._boot[:8]}", ""
 
     def _forget(self, before_ns: int) -> None:
