@@ -125,6 +125,27 @@ def test_the_emulated_driver_is_counted_exactly(source: ProbeSource, pods: list[
         assert set(on_device["ordinal"].tolist()) == {0}
 
 
+def test_the_less_usual_calls_of_the_emulated_driver_are_counted_exactly(
+    source: ProbeSource, pods: list[Pod]
+) -> None:
+    with Emulator() as emulator:
+        source.preattach(LIBCUDA)
+        workloads = [
+            emulator.spawn(["variants", "--rounds", "3", "--wait"], cgroup=place.directory) for place in pods
+        ]
+        reports = [process.communicate("\n", 60.0)[0] for process in workloads]
+        events = events_of(source, *(process.pid for process in workloads))
+    for process, place, text in zip(workloads, pods, reports, strict=True):
+        mine = events[events["pid"] == process.pid]
+        assert set(mine["cgroup_id"].tolist()) == {place.cgroup_id}
+        assert tallies(mine) == expected_tallies(text)
+        given, taken = (
+            int(mine["bytes"][mine["operation"] == operation].sum())
+            for operation in (Operation.FREE_PHYSICAL, Operation.ALLOCATE_PHYSICAL)
+        )
+        assert given == taken == 3 * 13 * (2 << 20)
+
+
 def tallies(events: np.ndarray) -> dict[str, tuple[int, int, int, int]]:
     """operation -> (calls, failed, bytes, launched threads); bytes of frees are judged in another test."""
     out = {}

@@ -6,7 +6,7 @@ See README.md for what is modelled and what is not.
 from tests.emulator.calls import Calls, counted_calls
 from tests.emulator.cgroups import make_pod_cgroup, pod_cgroup_path, remove_pod_cgroup
 from tests.emulator.control import BUILD, LIBCUDA, Emulator, EmulatorError, build, finish
-from tests.emulator.devices import A100, H100, L4, T4, DeviceSpec, device_uuid
+from tests.emulator.devices import A100, H100, L4, T4, DeviceSpec, device_uuid, mig_slice
 from tests.emulator.truth import Stay, Truth, TruthError
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "device_uuid",
     "finish",
     "make_pod_cgroup",
+    "mig_slice",
     "pod_cgroup_path",
     "remove_pod_cgroup",
 ]

@@ -51,7 +51,10 @@ class Emulator:
         self, devices: Sequence[DeviceSpec] = (DeviceSpec(),), directory: Path | None = None, seed: int = 1
     ) -> None:
         self.devices = list(devices)
-        self.uuids = [spec.uuid or device_uuid(seed, i) for i, spec in enumerate(self.devices)]
+        self.uuids = [
+            spec.uuid or device_uuid(seed, i, "GPU" if spec.mig_parent is None else "MIG")
+            for i, spec in enumerate(self.devices)
+        ]
         self._own_directory = directory is None
         self._directory = directory
         self._daemon: subprocess.Popen[bytes] | None = None
@@ -180,6 +183,12 @@ class Emulator:
                 del os.environ["GPUEMU_SHM"]
             else:
                 os.environ["GPUEMU_SHM"] = before
+
+    def xid(self, index: int, code: int) -> None:
+        """Have device `index` report an XID error, as a driver does; it works on as before."""
+        assert self._daemon is not None and self._daemon.stdin is not None
+        self._daemon.stdin.write(f"xid {index} {code}\n".encode())
+        self._daemon.stdin.flush()
 
     def truth(self) -> Truth:
         """The truth up to this instant. For checks alone. Raises TruthError."""

@@ -12,10 +12,10 @@ CONTEXT_BYTES = 300 << 20  # what a CUDA context costs on recent boards, about
 MODES = ("exclusive", "time_sliced")
 
 
-def device_uuid(seed: int, index: int) -> str:
+def device_uuid(seed: int, index: int, prefix: str = "GPU") -> str:
     """The UUID of device `index`, as NVML writes it; the same for the same seed on every machine."""
     digest = hashlib.sha256(f"gpu {seed} {index}".encode()).digest()
-    return f"GPU-{uuid.UUID(bytes=digest[:16], version=4)}"
+    return f"{prefix}-{uuid.UUID(bytes=digest[:16], version=4)}"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class DeviceSpec:
     `mode` is "time_sliced" (any number of processes, round robin) or "exclusive" (compute mode
     EXCLUSIVE_PROCESS: a second process gets CUDA_ERROR_DEVICE_UNAVAILABLE). `switch_ns` of busy time that
     belongs to no process passes at each change of process. `gpm` says whether the profiling counters of
-    NVML (nvmlGpm*) exist; boards before Hopper have none.
+    NVML (nvmlGpm*) exist; boards before Hopper have none. With `mig_parent` (the index of a device before it)
+    it is a MIG instance: a device of its own for CUDA, and for NVML an instance of that GPU.
     """
 
     name: str = "NVIDIA H100 80GB HBM3"
@@ -40,6 +41,11 @@ class DeviceSpec:
     idle_power_mw: int = 70_000
     max_power_mw: int = 700_000
     uuid: str = field(default="")  # "" : from the emulator's seed and the device's index
+    mig_parent: int | None = None
+    gpu_instance: int = 0
+    compute_instance: int = 0
+    slices: int = 0
+    profile: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what gpud would refuse, before anything is started."""
@@ -52,7 +58,7 @@ class DeviceSpec:
         """The specification as gpud's --device takes it."""
         major, minor = self.compute_capability
         fields = {
-            "uuid": uuid_text.removeprefix("GPU-").replace("-", ""),
+            "uuid": uuid_text[4:].replace("-", ""),
             "name": self.name,
             "sms": self.sms,
             "memory_bytes": self.memory_bytes,
@@ -66,7 +72,25 @@ class DeviceSpec:
             "idle_power_mw": self.idle_power_mw,
             "max_power_mw": self.max_power_mw,
         }
+        if self.mig_parent is not None:
+            fields["mig_parent"] = self.mig_parent
+            fields["gpu_instance"] = self.gpu_instance
+            fields["compute_instance"] = self.compute_instance
+            fields["slices"] = self.slices
+            fields["profile"] = self.profile
         return ";".join(f"{key}={value}" for key, value in fields.items())
+
+
+def mig_slice(parent: int, gpu_instance: int) -> DeviceSpec:
+    """The smallest MIG instance of an H100 at index `parent`: one of seven slices."""
+    return DeviceSpec(
+        sms=16,
+        memory_bytes=10 * GIB,
+        mig_parent=parent,
+        gpu_instance=gpu_instance,
+        slices=1,
+        profile="1g.10gb",
+    )
 
 
 H100 = DeviceSpec()

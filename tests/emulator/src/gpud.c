@@ -2,7 +2,8 @@
  *
  *   gpud --shm FILE --truth FILE [--stop-on-eof] --device "uuid=HEX;name=...;sms=132;..." [--device ...]
  *
- * It prints "ready" when the model can be opened, and ends on SIGTERM, SIGINT or (asked for) end of stdin. */
+ * It prints "ready" when the model can be opened, and ends on SIGTERM, SIGINT or (asked for) end of stdin.
+ * A line "xid INDEX CODE" on stdin is an error of that device. */
 #include "gpud.h"
 #include "truth.h"
 
@@ -165,6 +166,20 @@ static void tick(void)
     __atomic_store_n(&model->heartbeat_ns, monotonic_ns(), __ATOMIC_RELEASE);
 }
 
+/* A line is written at once by the emulator's owner, so it is read at once. */
+static void obey(char *line, size_t length)
+{
+    unsigned index, code;
+    line[length] = 0;
+    if (sscanf(line, "xid %u %u", &index, &code) != 2 || index >= model->device_count)
+        fail("not a command", line);
+    struct device *device = &model->devices[index];
+    device_lock(device);
+    device->xid = code;
+    device->xid_count++;
+    device_unlock(device);
+}
+
 /* Sleeps until the next tick, the death of a client, or the end of stdin. */
 static void wait_for_event(bool stop_on_eof, uint64_t longest_ns)
 {
@@ -178,9 +193,12 @@ static void wait_for_event(bool stop_on_eof, uint64_t longest_ns)
                 polled[count++] = (struct pollfd){followers[d][i].pidfd, POLLIN, 0};
     struct timespec timeout = {0, (long)longest_ns};
     if (ppoll(polled, count, &timeout, NULL) > 0 && stop_on_eof && polled[0].revents) {
-        char byte;
-        if (read(STDIN_FILENO, &byte, 1) <= 0)
+        char line[64];
+        ssize_t length = read(STDIN_FILENO, line, sizeof line - 1);
+        if (length <= 0)
             stopping = 1;
+        else
+            obey(line, (size_t)length);
     }
 }
 

@@ -53,6 +53,16 @@ static void set_field(struct device_spec *spec, const char *key, const char *val
         spec->compute_major = (uint32_t)number_of(key, value);
     else if (!strcmp(key, "compute_minor"))
         spec->compute_minor = (uint32_t)number_of(key, value);
+    else if (!strcmp(key, "mig_parent"))
+        spec->mig_parent = (uint32_t)number_of(key, value) + 1;
+    else if (!strcmp(key, "gpu_instance"))
+        spec->gpu_instance = (uint32_t)number_of(key, value);
+    else if (!strcmp(key, "compute_instance"))
+        spec->compute_instance = (uint32_t)number_of(key, value);
+    else if (!strcmp(key, "slices"))
+        spec->slices = (uint32_t)number_of(key, value);
+    else if (!strcmp(key, "profile"))
+        snprintf(spec->profile, sizeof spec->profile, "%s", value);
     else if (!strcmp(key, "gpm"))
         spec->gpm = (uint32_t)number_of(key, value);
     else
@@ -73,6 +83,8 @@ void add_device(struct model *model, char *text)
     }
     if (!spec.sms || !spec.memory_bytes || !spec.quantum_ns || spec.max_power_mw < spec.idle_power_mw)
         fail("a device needs sms, memory_bytes, quantum_ns and max_power_mw >= idle_power_mw", spec.name);
+    if (spec.mig_parent && (spec.mig_parent > model->device_count || model->devices[spec.mig_parent - 1].spec.mig_parent))
+        fail("a MIG instance comes after the whole GPU that it lies on", spec.name);
     device_init(&model->devices[model->device_count++], &spec);
 }
 

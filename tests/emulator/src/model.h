@@ -22,6 +22,7 @@ enum {
     QUEUE_CAPACITY = 1024, /* launches in flight before a launch blocks; a real driver stops at about 1,022 */
     UUID_BYTES = 16,
     NAME_BYTES = 64,
+    PROFILE_BYTES = 16,
 };
 
 #define NS_PER_S 1000000000ull
@@ -80,6 +81,9 @@ struct device_spec {
     uint32_t index, sms, scheduling, compute_major, compute_minor, gpm;
     uint64_t memory_bytes, context_bytes, quantum_ns, switch_ns;
     uint64_t idle_power_mw, max_power_mw;
+    uint32_t mig_parent; /* 1 + index of the GPU that this MIG instance lies on, 0 for a whole GPU */
+    uint32_t gpu_instance, compute_instance, slices;
+    char profile[PROFILE_BYTES];
 };
 
 struct device {
@@ -95,6 +99,8 @@ struct device {
     uint64_t sampled_at_ns;
     uint32_t gpu_util_percent, memory_util_percent;
     uint64_t power_mw;
+    uint64_t xid_count; /* errors so far, and the code of the last one */
+    uint32_t xid;
     struct client clients[MAX_CLIENTS];
 };
 

@@ -24,6 +24,11 @@ struct device *nvml_device(void *handle)
     return NULL;
 }
 
+struct model *nvml_model(void)
+{
+    return model;
+}
+
 int nvml_refusal(void)
 {
     if (!model)
@@ -118,21 +123,27 @@ EXPORT int nvmlDeviceGetCount_v2(unsigned *count)
 {
     if (!model)
         return NVML_ERROR_UNINITIALIZED;
-    *count = model->device_count;
+    *count = 0;
+    for (uint32_t i = 0; i < model->device_count; i++)
+        *count += !model->devices[i].spec.mig_parent;
     return NVML_SUCCESS;
 }
 
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle)
 {
-    if (!model || index >= model->device_count || !model_alive(model))
+    if (!model || !model_alive(model))
         return nvml_refusal();
-    *handle = &model->devices[index];
-    return NVML_SUCCESS;
+    for (uint32_t i = 0; i < model->device_count; i++)
+        if (!model->devices[i].spec.mig_parent && index-- == 0) {
+            *handle = &model->devices[i];
+            return NVML_SUCCESS;
+        }
+    return NVML_ERROR_INVALID_ARGUMENT;
 }
 
 static void uuid_text(const struct device *device, char text[41])
 {
-    int at = sprintf(text, "GPU-");
+    int at = sprintf(text, "%s-", device->spec.mig_parent ? "MIG" : "GPU");
     for (int i = 0; i < UUID_BYTES; i++)
         at += sprintf(text + at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", device->spec.uuid[i]);
 }
@@ -184,7 +195,10 @@ EXPORT int nvmlDeviceGetMinorNumber(void *handle, unsigned *minor)
 EXPORT int nvmlDeviceGetName(void *handle, char *buffer, unsigned length)
 {
     NVML_DEVICE(device, handle);
-    return write_text(buffer, length, device->spec.name);
+    char text[NAME_BYTES + PROFILE_BYTES + 8];
+    bool instance = device->spec.mig_parent;
+    snprintf(text, sizeof text, "%s%s%s", device->spec.name, instance ? " MIG " : "", device->spec.profile);
+    return write_text(buffer, length, text);
 }
 
 EXPORT int nvmlDeviceGetUUID(void *handle, char *buffer, unsigned length)
@@ -223,37 +237,4 @@ EXPORT int nvmlDeviceGetComputeMode(void *handle, unsigned *mode)
     NVML_DEVICE(device, handle);
     *mode = device->spec.scheduling == SCHED_EXCLUSIVE ? 3 : 0; /* EXCLUSIVE_PROCESS, DEFAULT */
     return NVML_SUCCESS;
-}
-
-/* --- MIG: a device without it, as boards before Ampere are --- */
-EXPORT int nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending)
-{
-    NVML_DEVICE(device, handle);
-    if (device->spec.compute_major < 8)
-        return NVML_ERROR_NOT_SUPPORTED;
-    *current = *pending = 0;
-    return NVML_SUCCESS;
-}
-
-EXPORT int nvmlDeviceGetMaxMigDeviceCount(void *handle, unsigned *count)
-{
-    NVML_DEVICE(device, handle);
-    *count = 0;
-    (void)device;
-    return NVML_SUCCESS;
-}
-
-EXPORT int nvmlDeviceIsMigDeviceHandle(void *handle, unsigned *is_mig)
-{
-    NVML_DEVICE(device, handle);
-    *is_mig = 0;
-    (void)device;
-    return NVML_SUCCESS;
-}
-
-EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned index, void **mig)
-{
-    NVML_DEVICE(device, handle);
-    (void)device, (void)index, (void)mig;
-    return NVML_ERROR_NOT_FOUND;
 }

@@ -13,6 +13,7 @@ enum nvml_result {
     NVML_ERROR_NOT_FOUND = 6,
     NVML_ERROR_INSUFFICIENT_SIZE = 7,
     NVML_ERROR_DRIVER_NOT_LOADED = 9,
+    NVML_ERROR_TIMEOUT = 10,
     NVML_ERROR_FUNCTION_NOT_FOUND = 13,
     NVML_ERROR_GPU_IS_LOST = 15,
     NVML_ERROR_MEMORY = 20,
@@ -21,6 +22,8 @@ enum nvml_result {
 
 struct device *nvml_device(void *handle); /* NULL: no such device, not started, or lost */
 int nvml_refusal(void);                   /* why it was NULL */
+struct model *nvml_model(void);           /* NULL before nvmlInit */
+bool nvml_has_instances(const struct device *device); /* a whole GPU in MIG mode */
 
 #define NVML_DEVICE(name, handle)                                                                                    \
     struct device *name = nvml_device(handle);                                                                       \

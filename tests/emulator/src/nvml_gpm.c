@@ -74,8 +74,13 @@ EXPORT int nvmlGpmSampleGet(void *handle, struct gpm_sample *sample)
 EXPORT int nvmlGpmMigSampleGet(void *handle, unsigned gpu_instance, struct gpm_sample *sample)
 {
     NVML_DEVICE(device, handle);
-    (void)device, (void)gpu_instance, (void)sample;
-    return NVML_ERROR_NOT_SUPPORTED;
+    struct model *model = nvml_model();
+    for (uint32_t i = 0; i < model->device_count; i++) {
+        struct device *instance = &model->devices[i];
+        if (instance->spec.mig_parent == device - model->devices + 1 && instance->spec.gpu_instance == gpu_instance)
+            return nvmlGpmSampleGet(instance, sample);
+    }
+    return NVML_ERROR_INVALID_ARGUMENT;
 }
 
 static double percent(uint64_t newer, uint64_t older, double whole)

@@ -42,6 +42,8 @@ struct utilization { /* nvmlUtilization_t, percent */
 EXPORT int nvmlDeviceGetUtilizationRates(void *handle, struct utilization *rates)
 {
     NVML_DEVICE(device, handle);
+    if (device->spec.mig_parent || nvml_has_instances(device))
+        return NVML_ERROR_NOT_SUPPORTED;
     device_lock(device);
     *rates = (struct utilization){device->gpu_util_percent, device->memory_util_percent};
     device_unlock(device);
@@ -51,6 +53,8 @@ EXPORT int nvmlDeviceGetUtilizationRates(void *handle, struct utilization *rates
 EXPORT int nvmlDeviceGetPowerUsage(void *handle, unsigned *power_mw)
 {
     NVML_DEVICE(device, handle);
+    if (device->spec.mig_parent)
+        return NVML_ERROR_NOT_SUPPORTED;
     device_lock(device);
     *power_mw = (unsigned)device->power_mw;
     device_unlock(device);
@@ -67,11 +71,38 @@ EXPORT int nvmlDeviceGetEnforcedPowerLimit(void *handle, unsigned *power_mw)
 EXPORT int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *energy_mj)
 {
     NVML_DEVICE(device, handle);
+    if (device->spec.mig_parent)
+        return NVML_ERROR_NOT_SUPPORTED;
     device_lock(device);
     double span_s = (double)(device->now_ns - device->started_ns) / NS_PER_S;
     double active_s = (double)device->total.sm_ns / device->spec.sms / NS_PER_S;
     device_unlock(device);
     double range_mw = (double)(device->spec.max_power_mw - device->spec.idle_power_mw);
     *energy_mj = (unsigned long long)((double)device->spec.idle_power_mw * span_s + range_mw * active_s);
+    return NVML_SUCCESS;
+}
+
+enum { IDLE_CELSIUS = 30, BUSY_CELSIUS = 80, SM_CLOCK_MHZ = 1410, CLOCK_SM = 1, SENSOR_GPU = 0 };
+
+EXPORT int nvmlDeviceGetTemperature(void *handle, unsigned sensor, unsigned *celsius)
+{
+    NVML_DEVICE(device, handle);
+    if (device->spec.mig_parent || sensor != SENSOR_GPU)
+        return NVML_ERROR_NOT_SUPPORTED;
+    device_lock(device);
+    uint64_t idle_mw = device->spec.idle_power_mw;
+    uint64_t above_mw = device->power_mw > idle_mw ? device->power_mw - idle_mw : 0;
+    device_unlock(device);
+    uint64_t range_mw = device->spec.max_power_mw - device->spec.idle_power_mw;
+    *celsius = IDLE_CELSIUS + (unsigned)(range_mw ? above_mw * (BUSY_CELSIUS - IDLE_CELSIUS) / range_mw : 0);
+    return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetClockInfo(void *handle, unsigned clock, unsigned *mhz)
+{
+    NVML_DEVICE(device, handle);
+    if (device->spec.mig_parent || clock != CLOCK_SM)
+        return NVML_ERROR_NOT_SUPPORTED;
+    *mhz = SM_CLOCK_MHZ;
     return NVML_SUCCESS;
 }

@@ -38,8 +38,10 @@ static int list_processes(void *handle, unsigned *count, struct process_info *pr
         if (client->state != CLIENT_OPEN)
             continue;
         if (found < room)
-            processes[found] = (struct process_info){(unsigned)client->pid, client->memory_bytes, NO_INSTANCE,
-                                                     NO_INSTANCE};
+            processes[found] = (struct process_info){
+                (unsigned)client->pid, client->memory_bytes,
+                device->spec.mig_parent ? device->spec.gpu_instance : NO_INSTANCE,
+                device->spec.mig_parent ? device->spec.compute_instance : NO_INSTANCE};
         found++;
     }
     device_unlock(device);
@@ -112,6 +114,8 @@ EXPORT int nvmlDeviceGetProcessUtilization(void *handle, struct process_utilizat
     NVML_DEVICE(device, handle);
     if (!count)
         return NVML_ERROR_INVALID_ARGUMENT;
+    if (device->spec.mig_parent || nvml_has_instances(device))
+        return NVML_ERROR_NOT_SUPPORTED;
     unsigned room = samples ? *count : 0;
     *count = recent_samples(device, last_seen_us, room, samples);
     return outcome(*count, room);

@@ -49,6 +49,8 @@ int main(int argc, char **argv)
         wait_for_line();
     if (!strcmp(options.mode, "count"))
         return run_count(&options);
+    if (!strcmp(options.mode, "variants"))
+        return run_variants(&options);
 
     int device;
     void *context;

@@ -79,6 +79,7 @@ double now_us(void);
 struct kernel kernel_of(const struct options *options, double duration_us);
 void run_mode(const struct options *options, unsigned long long memory, struct tally *tally);
 int run_count(const struct options *options); /* exit status */
+int run_variants(const struct options *options);
 bool known_mode(const char *mode);
 
 #endif

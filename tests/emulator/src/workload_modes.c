@@ -160,7 +160,8 @@ static void late(const struct options *options, struct tally *tally)
 
 bool known_mode(const char *mode)
 {
-    static const char *const modes[] = {"train", "infer", "idle", "hog", "tiny", "nosync", "late", "count"};
+    static const char *const modes[] = {"train", "infer", "idle", "hog", "tiny", "nosync", "late", "count",
+                                        "variants"};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (!strcmp(modes[i], mode))
             return true;

@@ -17,6 +17,7 @@ static const char help[] =
     "  nosync  --burst launches every --gap-us, never synchronising\n"
     "  late    --burst launches, pause --gap-us, only then synchronise\n"
     "  count   an exact sequence of calls (README), --rounds times on each of --host-threads threads\n"
+    "  variants  the less usual calls, each a prime number of times, --rounds times\n"
     "\n"
     "options (default)\n"
     "  --device N           ordinal as this process sees it (0)\n"

@@ -1,0 +1,86 @@
+/* The C ABI of libcuda.so.1: graphs of kernels, which run one after the other. */
+#include "cuda_abi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NODES = 64 };
+
+struct node_parameters { /* CUDA_KERNEL_NODE_PARAMS_v2 */
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **parameters;
+};
+
+struct graph {
+    struct node_parameters nodes[MOST_NODES];
+    int count;
+};
+
+static uint64_t volume(const unsigned shape[3])
+{
+    return (uint64_t)shape[0] * shape[1] * shape[2];
+}
+
+EXPORT CUresult cuGraphCreate(void **graph, unsigned flags)
+{
+    if (!graph || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    *graph = calloc(1, sizeof(struct graph));
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphAddKernelNode_v2(void **node, void *handle, const void **after, size_t after_count,
+                                        const struct node_parameters *parameters)
+{
+    struct graph *graph = handle;
+    (void)after, (void)after_count;
+    if (!graph || !parameters || graph->count == MOST_NODES)
+        return CUDA_ERROR_INVALID_VALUE;
+    graph->nodes[graph->count] = *parameters;
+    *node = &graph->nodes[graph->count++];
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphInstantiateWithFlags(void **instance, void *graph, unsigned long long flags)
+{
+    if (!graph || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    *instance = malloc(sizeof(struct graph));
+    memcpy(*instance, graph, sizeof(struct graph));
+    return CUDA_SUCCESS;
+}
+
+static int launch_all(const struct graph *graph, void *stream)
+{
+    if (!graph)
+        return CUDA_ERROR_INVALID_HANDLE;
+    int result = context_check(context_current());
+    for (int i = 0; !result && i < graph->count; i++) {
+        const struct node_parameters *node = &graph->nodes[i];
+        result = launch(node->function, volume(node->grid), volume(node->block), stream, node->parameters);
+    }
+    return result;
+}
+
+EXPORT CUresult cuGraphLaunch(void *instance, void *stream)
+{
+    return launch_all(instance, stream);
+}
+
+EXPORT CUresult cuGraphLaunch_ptsz(void *instance, void *stream)
+{
+    return launch_all(instance, stream);
+}
+
+EXPORT CUresult cuGraphExecDestroy(void *instance)
+{
+    free(instance);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphDestroy(void *graph)
+{
+    free(graph);
+    return CUDA_SUCCESS;
+}
