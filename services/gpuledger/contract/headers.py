@@ -15,6 +15,9 @@ PREFIX = "gpuledger-"
 MAX_HEADER_VALUE_BYTES = 128  # the longest is a boot id with its epoch: 57 bytes
 
 
+LONG_BITS, INT_BITS = 63, 31  # of Avro's two integers, without the sign: no header has a negative number
+
+
 class Kind(Enum):
     """What a telemetry record carries."""
 
@@ -107,12 +110,12 @@ class RecordHeaders:
             kind=kind,
             window_start_ns=window_start_ns,
             window_length_ns=window_length_ns,
-            part=_number(_text(found, "part"), "part"),
+            part=_number(_text(found, "part"), "part", INT_BITS),
             last="last" in flags,
             amendment="amendment" in flags,
             goodbye="goodbye" in flags,
             keyframe="keyframe" in flags,
-            mend=_number(_text(found, "mend"), "mend"),
+            mend=_number(_text(found, "mend"), "mend", INT_BITS),
         )
 
 
@@ -130,7 +133,7 @@ def _text(found: dict[str, bytes | None], name: str) -> str:
         raise BadRecord("bad_header", f"the header {PREFIX}{name} is not ASCII", "headers") from error
 
 
-def _number(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) >= 1 << 63:
+def _number(text: str, name: str, bits: int = LONG_BITS) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) >> bits:
         raise BadRecord("bad_header", f"the header {PREFIX}{name} has no number where one belongs", "headers")
     return int(text)
