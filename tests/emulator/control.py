@@ -186,7 +186,8 @@ class Emulator:
 
     def xid(self, index: int, code: int) -> None:
         """Have device `index` report an XID error, as a driver does; it works on as before."""
-        assert self._daemon is not None and self._daemon.stdin is not None
+        assert self._daemon is not None
+        assert self._daemon.stdin is not None
         self._daemon.stdin.write(f"xid {index} {code}\n".encode())
         self._daemon.stdin.flush()
 

@@ -187,7 +187,7 @@ def test_pynvml_in_the_process_of_the_tests_sees_one_emulator_after_another() ->
 def test_what_the_library_lacks_is_reported_as_a_missing_function() -> None:
     code = """
     try:
-        answer = nvml.nvmlDeviceGetTemperature(h, 0)
+        answer = nvml.nvmlDeviceGetFanSpeed(h)
     except nvml.NVMLError_FunctionNotFound:
         answer = "missing"
     """

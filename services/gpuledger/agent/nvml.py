@@ -13,6 +13,7 @@ from gpuledger.contract.records import Device
 
 T = TypeVar("T")
 
+_MIG_IN_NAME = " MIG "  # NVML: "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
 _REASONS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: "not_supported",
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "not_supported",
@@ -23,6 +24,8 @@ _REASONS = {
     pynvml.NVML_ERROR_NO_DATA: "no_data",
     pynvml.NVML_ERROR_NOT_READY: "no_data",
     pynvml.NVML_ERROR_RESET_REQUIRED: "lost",
+    pynvml.NVML_ERROR_UNINITIALIZED: "lost",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "lost",
 }
 
 
@@ -43,7 +46,10 @@ def ask(function: Callable[..., T], *arguments: Any) -> T:
 
 
 class NvmlSession:
-    """NVML between init and shutdown. ``handles`` has one handle a device, in the order of ``devices``."""
+    """NVML between init and shutdown. ``handles`` has one handle a device, in the order of ``devices``.
+
+    The MIG instances of a GPU follow it; the GPU itself is then shared as ``mig``, and nobody runs on it.
+    """
 
     def __init__(self) -> None:
         """Raises Unsupported where there is no NVML."""
@@ -55,6 +61,22 @@ class NvmlSession:
         self.handles: list[Any] = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             self._add(index)
+
+    def reopen(self) -> bool:
+        """Start NVML anew, as is needed after the driver was loaded again; whether it has the same devices.
+
+        All handles from before are of no more use, whatever it returns.
+        """
+        self.close()
+        try:
+            fresh = NvmlSession()
+        except (Unsupported, pynvml.NVMLError):
+            return False
+        handle_of = {d.uuid: h for d, h in zip(fresh.devices, fresh.handles, strict=True)}
+        if any(device.uuid not in handle_of for device in self.devices):
+            return False
+        self.handles[:] = [handle_of[device.uuid] for device in self.devices]
+        return True
 
     def _add(self, index: int) -> None:
         try:
@@ -73,11 +95,55 @@ class NvmlSession:
             device.sm_count = _sm_count(handle)
         self.devices.append(device)
         self.handles.append(handle)
+        with contextlib.suppress(Missing):
+            if ask(pynvml.nvmlDeviceGetMigMode, handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
+                device.sharing = "mig"
+                self._add_instances(handle, device)
+
+    def _add_instances(self, gpu: Any, device: Device) -> None:
+        most = ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu)
+        device.slices_total = most
+        found: list[tuple[Any, Device]] = []
+        for index in range(most):
+            with contextlib.suppress(Missing):  # instances need not be numbered without holes
+                handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, index)
+                found.append((handle, _instance(handle, device)))
+        for handle, instance in found:
+            alone = sum(other.gpu_instance == instance.gpu_instance for _, other in found) == 1
+            with contextlib.suppress(Missing):
+                attributes = ask(pynvml.nvmlDeviceGetAttributes_v2, handle)
+                # what no compute instance covers of a GPU instance is nobody else's
+                instance.slices = int(
+                    attributes.gpuInstanceSliceCount if alone else attributes.computeInstanceSliceCount
+                )
+                instance.sm_count = int(attributes.multiprocessorCount)
+            self.devices.append(instance)
+            self.handles.append(handle)
 
     def close(self) -> None:
         """Shut NVML down."""
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+def _instance(handle: Any, gpu: Device) -> Device:
+    """A MIG instance that lies on ``gpu``. Raises Missing where it has no identity."""
+    instance = Device(
+        uuid=_text(ask(pynvml.nvmlDeviceGetUUID, handle)),
+        index=gpu.index,
+        minor=gpu.minor,
+        parent_uuid=gpu.uuid,
+        gpu_instance=ask(pynvml.nvmlDeviceGetGpuInstanceId, handle),
+        compute_instance=ask(pynvml.nvmlDeviceGetComputeInstanceId, handle),
+        slices_total=gpu.slices_total,
+        model=gpu.model,
+    )
+    with contextlib.suppress(Missing):
+        name = _text(ask(pynvml.nvmlDeviceGetName, handle))
+        instance.mig_profile = name.rpartition(_MIG_IN_NAME)[2] if _MIG_IN_NAME in name else ""
+    with contextlib.suppress(Missing):
+        instance.memory_total_bytes = int(ask(pynvml.nvmlDeviceGetMemoryInfo, handle).total)
+    return instance
 
 
 # CUDA cores of one streaming multiprocessor by compute capability (CUDA programming guide, arithmetic

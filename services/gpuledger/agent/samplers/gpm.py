@@ -12,33 +12,47 @@ from typing import Any
 import pynvml
 
 from gpuledger.agent.nvml import Missing, ask
+from gpuledger.agent.samplers.hygiene import BLANK, bytes_of_rate, ratio_of_percent
 from gpuledger.contract.fields import Field
 
-_METRICS = {
+_RATIOS = {
     Field.ENGINE_ACTIVE: pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL,
     Field.SM_ACTIVE: pynvml.NVML_GPM_METRIC_SM_UTIL,
     Field.SM_OCCUPANCY: pynvml.NVML_GPM_METRIC_SM_OCCUPANCY,
     Field.TENSOR_ACTIVE: pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
     Field.DRAM_ACTIVE: pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL,
+    Field.CONTEXT_SWITCH_RATIO: pynvml.NVML_GPM_METRIC_GR0_CTXSW_ACTIVE_PCT,
 }
+_RATES = {
+    Field.PCIE_TX_BYTES: pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC,
+    Field.PCIE_RX_BYTES: pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC,
+    Field.NVLINK_TX_BYTES: pynvml.NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC,
+    Field.NVLINK_RX_BYTES: pynvml.NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC,
+}
+"""MiB a second."""
+_METRICS = _RATIOS | _RATES
 
 
 class GpmReader:
-    """The two snapshots of one device, used in turn."""
+    """The two snapshots of one device, used in turn.
 
-    def __init__(self, handle: Any) -> None:
+    A MIG instance is asked for through its GPU: ``handle`` is the GPU's, ``gpu_instance`` says which.
+    """
+
+    def __init__(self, handle: Any, gpu_instance: int | None = None) -> None:
         self._handle = handle
+        self._gpu_instance = gpu_instance
         self._older: Any = ask(pynvml.nvmlGpmSampleAlloc)
         self._newer: Any = ask(pynvml.nvmlGpmSampleAlloc)
         self._primed = False
 
     @staticmethod
-    def open(handle: Any) -> GpmReader | None:
+    def open(handle: Any, gpu_instance: int | None = None) -> GpmReader | None:
         """A reader with its first snapshot taken, or None where the device has no GPM."""
         try:
             if not ask(pynvml.nvmlGpmQueryDeviceSupport, handle).isSupportedDevice:
                 return None
-            reader = GpmReader(handle)
+            reader = GpmReader(handle, gpu_instance)
             reader.prime()
         except Missing:
             return None
@@ -46,16 +60,25 @@ class GpmReader:
 
     def prime(self) -> None:
         """Take the snapshot that the next reading counts from."""
-        ask(pynvml.nvmlGpmSampleGet, self._handle, self._older)
+        self._take(self._older)
         self._primed = True
 
-    def read(self) -> dict[Field, float | None]:
-        """Percent since the previous snapshot; None where GPM has no value. Raises Missing."""
+    def _take(self, sample: Any) -> None:
+        if self._gpu_instance is None:
+            ask(pynvml.nvmlGpmSampleGet, self._handle, sample)
+        else:
+            ask(pynvml.nvmlGpmMigSampleGet, self._handle, self._gpu_instance, sample)
+
+    def read(self, span_s: float) -> dict[Field, float | str]:
+        """Values since the previous snapshot, ``span_s`` ago: ratios and bytes, or why there is none.
+
+        Raises Missing where there is nothing at all.
+        """
         if not self._primed:
             self.prime()
             raise Missing("no_data")
         self._primed = False
-        ask(pynvml.nvmlGpmSampleGet, self._handle, self._newer)
+        self._take(self._newer)
         query = pynvml.c_nvmlGpmMetricsGet_t()
         query.version = pynvml.NVML_GPM_METRICS_GET_VERSION
         query.numMetrics = len(_METRICS)
@@ -65,13 +88,19 @@ class GpmReader:
         self._older, self._newer = self._newer, self._older
         self._primed = True
         ask(pynvml.nvmlGpmMetricsGet, query)
-        return {
-            field: float(query.metrics[slot].value) if query.metrics[slot].nvmlReturn == 0 else None
-            for slot, field in enumerate(_METRICS)
-        }
+        return {field: _value(field, query.metrics[slot], span_s) for slot, field in enumerate(_METRICS)}
 
     def close(self) -> None:
         """Free the snapshots."""
         for sample in (self._older, self._newer):
             with contextlib.suppress(Missing):
                 ask(pynvml.nvmlGpmSampleFree, sample)
+
+
+def _value(field: Field, metric: Any, span_s: float) -> float | str:
+    if metric.nvmlReturn == pynvml.NVML_ERROR_NOT_SUPPORTED:
+        return "not_supported"
+    if metric.nvmlReturn != pynvml.NVML_SUCCESS:
+        return BLANK
+    value = float(metric.value)
+    return bytes_of_rate(value, span_s) if field in _RATES else ratio_of_percent(value)

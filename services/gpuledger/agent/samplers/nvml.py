@@ -17,27 +17,35 @@ from gpuledger.agent.samplers.hygiene import (
     BLANK,
     MAX_DEVICE_BYTES,
     bytes_of,
+    celsius_of,
+    hz_of,
     ratio_of_percent,
     watts_of,
 )
 from gpuledger.agent.samplers.samples import Gap, Round, Sample
-from gpuledger.contract.clock import Clock
+from gpuledger.agent.samplers.xid import XidEvents
+from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.fields import Field, SampleSource
+from gpuledger.contract.records import Device
 
 SAMPLE_PERIOD_NS = 1_000_000_000  # the driver refreshes its counters every 167 ms to 1 s
 MAX_INTERVAL_NS = 2 * SAMPLE_PERIOD_NS  # what a reading may speak for: a longer silence was not averaged
 MAX_PROCESS_SAMPLES = 100  # the first call may claim a hundred entries, most of them garbage (nvtop#110)
 JOULES_PER_MILLIJOULE = 1e-3
+_OF_INSTANCES = frozenset({Field.PROCESS_SM_UTILIZATION, Field.PROCESS_MEMORY_BYTES})
+"""On a GPU in MIG mode these are read from its instances, and not a second time from the GPU."""
 NS_PER_US = 1000
+REOPEN_AFTER_ROUNDS = 3  # every device lost at once is a driver that was unloaded; it may come back
 
 
 class _DeviceState:
     """What has to be remembered of one device between rounds."""
 
-    def __init__(self, uuid: str, handle: Any, memory_bytes: int, since_ns: int) -> None:
-        self.uuid = uuid
+    def __init__(self, device: Device, handle: Any, since_ns: int) -> None:
+        self.uuid = device.uuid
         self.handle = handle
-        self.memory_bytes = memory_bytes or MAX_DEVICE_BYTES
+        self.divided = device.sharing == "mig"  # processes are its instances', and so is what they do
+        self.memory_bytes = device.memory_total_bytes or MAX_DEVICE_BYTES
         self.since_ns = since_ns  # agent time of the previous round
         self.seen_us = 0  # newest per-process sample, NVML's clock; each device has its own
         self.energy_mj: int | None = None
@@ -51,17 +59,23 @@ class NvmlSampler:
     """A `Sampler` over an NVML session, which it does not own."""
 
     def __init__(self, session: NvmlSession, clock: Clock, time: AgentTime) -> None:
+        self._session = session
         self._clock = clock
         self._time = time
-        now = time.now_ns(clock)
+        self._away_rounds = 0
+        self._open()
+
+    def _open(self) -> None:
+        session, now = self._session, self._time.now_ns(self._clock)
         self._states = [
-            _DeviceState(device.uuid, handle, device.memory_total_bytes, now)
+            _DeviceState(device, handle, now)
             for device, handle in zip(session.devices, session.handles, strict=True)
         ]
-        for state in self._states:
-            state.gpm = GpmReader.open(state.handle)
-            state.gpm_since_ns = time.now_ns(clock)
-            state.seen_us = clock.unix_ns() // NS_PER_US
+        self._xids = XidEvents(session.devices, session.handles)
+        for state, device in zip(self._states, session.devices, strict=True):
+            state.gpm = _gpm_of(session, device, state.handle)
+            state.gpm_since_ns = self._time.now_ns(self._clock)
+            state.seen_us = self._clock.unix_ns() // NS_PER_US
 
     def rebase(self, time: AgentTime) -> None:
         """Go on in another epoch's time."""
@@ -74,16 +88,38 @@ class NvmlSampler:
     def sample(self) -> Round:
         """See Sampler.sample."""
         taken = Round(through_ns=self._time.now_ns(self._clock))
+        errors = {error.device: error.code for error in self._xids.read()}
         for state in self._states:
-            _DeviceRound(state, taken, self._clock, self._time).take()
+            _DeviceRound(state, taken, self._clock, self._time).take(errors.get(state.uuid))
         taken.lost = frozenset(state.uuid for state in self._states if state.lost)
+        self._away_rounds = self._away_rounds + 1 if len(taken.lost) == len(self._states) else 0
+        if self._away_rounds and self._away_rounds % REOPEN_AFTER_ROUNDS == 0:
+            self._give_back()
+            if self._session.reopen():
+                self._open()
         return taken
 
     def close(self) -> None:
         """See Sampler.close."""
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self._xids.close()
         for state in self._states:
             if state.gpm is not None:
                 state.gpm.close()
+                state.gpm = None
+
+
+def _gpm_of(session: NvmlSession, device: Device, handle: Any) -> GpmReader | None:
+    """GPM of a device. Of a GPU instance that several compute instances share no one of them has a value."""
+    if not device.parent_uuid:
+        return None if device.sharing == "mig" else GpmReader.open(handle)
+    same = [d for d in session.devices if d.parent_uuid == device.parent_uuid]
+    if sum(d.gpu_instance == device.gpu_instance for d in same) > 1:
+        return None
+    parent = next(n for n, d in enumerate(session.devices) if d.uuid == device.parent_uuid)
+    return GpmReader.open(session.handles[parent], device.gpu_instance)
 
 
 class _DeviceRound:
@@ -98,17 +134,23 @@ class _DeviceRound:
         self._ahead_ns = self._now_ns - clock.unix_ns()  # agent time minus wall clock
         self._start_ns = max(state.since_ns, self._now_ns - MAX_INTERVAL_NS)
 
-    def take(self) -> None:
+    def take(self, xid: int | None) -> None:
         state = self._state
         state.lost = False
+        if xid is not None:
+            self._add(Field.XID, float(xid))
         for field, measure in (
             (Field.GPU_UTILIZATION, self._utilization),
             (Field.FRAMEBUFFER_USED_BYTES, self._memory),
             (Field.POWER_WATTS, self._power),
             (Field.ENERGY_JOULES, self._energy),
+            (Field.TEMPERATURE_CELSIUS, self._temperature),
+            (Field.SM_CLOCK_HZ, self._clock_rate),
             (Field.PROCESS_SM_UTILIZATION, self._processes),
             (Field.PROCESS_MEMORY_BYTES, self._contexts),
         ):
+            if state.divided and field in _OF_INSTANCES:
+                continue
             try:
                 measure()
             except Missing as missing:
@@ -161,6 +203,14 @@ class _DeviceRound:
 
     def _power(self) -> None:
         self._instant(Field.POWER_WATTS, watts_of(ask(pynvml.nvmlDeviceGetPowerUsage, self._state.handle)))
+
+    def _temperature(self) -> None:
+        value = ask(pynvml.nvmlDeviceGetTemperature, self._state.handle, pynvml.NVML_TEMPERATURE_GPU)
+        self._instant(Field.TEMPERATURE_CELSIUS, celsius_of(value))
+
+    def _clock_rate(self) -> None:
+        value = ask(pynvml.nvmlDeviceGetClockInfo, self._state.handle, pynvml.NVML_CLOCK_SM)
+        self._instant(Field.SM_CLOCK_HZ, hz_of(value))
 
     def _energy(self) -> None:
         state = self._state
@@ -217,10 +267,9 @@ class _DeviceRound:
         now_ns = self._time.now_ns(self._clock)
         start_ns, self._state.gpm_since_ns = self._state.gpm_since_ns, now_ns
         try:
-            metrics = gpm.read()
+            metrics = gpm.read((now_ns - start_ns) / NS_PER_S)
         except Missing as missing:
             self._missing(Field.ENGINE_ACTIVE, missing.reason, SampleSource.GPM)
             return
-        for field, percent in metrics.items():
-            value = BLANK if percent is None else ratio_of_percent(percent)
+        for field, value in metrics.items():
             self._add(field, value, start_ns=start_ns, duration_ns=now_ns - start_ns, source=SampleSource.GPM)

@@ -1,0 +1,144 @@
+"""NVML beside the emulated GPU: instances, errors, temperature, and a driver that goes and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpuledger.agent.epoch import AgentTime
+from gpuledger.agent.nvml import NvmlSession
+from gpuledger.agent.samplers.nvml import REOPEN_AFTER_ROUNDS, NvmlSampler
+from gpuledger.agent.samplers.samples import Round
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.fields import Field, SampleSource
+from tests.emulator import H100, T4, Emulator, finish, mig_slice
+
+CLOCK = SystemClock()
+
+
+@contextmanager
+def sampling(emulator: Emulator) -> Iterator[tuple[NvmlSession, NvmlSampler]]:
+    with emulator.nvml_here():
+        session = NvmlSession()
+        sampler = NvmlSampler(session, CLOCK, AgentTime.begin(CLOCK, "boot"))
+        try:
+            yield session, sampler
+        finally:
+            sampler.close()
+            session.close()
+
+
+def values(taken: Round) -> dict[tuple[str, Field], float]:
+    return {(s.device, s.field): s.value for s in taken.samples if s.pid is None}
+
+
+def test_instances_are_devices_of_their_own_and_their_gpu_is_divided() -> None:
+    with (
+        Emulator([H100, T4, mig_slice(0, 7), mig_slice(0, 9)]) as emulator,
+        sampling(emulator) as (session, _),
+    ):
+        gpu, turing, first, second = emulator.uuids
+        found = [
+            (
+                d.uuid,
+                d.parent_uuid,
+                d.index,
+                d.gpu_instance,
+                d.slices,
+                d.slices_total,
+                d.sharing,
+                d.mig_profile,
+            )
+            for d in session.devices
+        ]
+        assert found == [
+            (gpu, "", 0, -1, 0, 7, "mig", ""),
+            (first, gpu, 0, 7, 1, 7, "exclusive", "1g.10gb"),
+            (second, gpu, 0, 9, 1, 7, "exclusive", "1g.10gb"),
+            (turing, "", 1, -1, 0, 0, "exclusive", ""),
+        ]
+        assert first.startswith("MIG-")
+        assert (session.devices[1].sm_count, session.devices[1].memory_total_bytes) == (16, 10 << 30)
+        assert session.devices[1].model == "NVIDIA H100 80GB HBM3"
+
+
+def test_what_is_measured_of_an_instance_is_its_own_and_not_counted_twice() -> None:
+    with Emulator([H100, mig_slice(0, 7), mig_slice(0, 9)]) as emulator, sampling(emulator) as (_, sampler):
+        gpu, first, second = emulator.uuids
+        sampler.sample()
+        busy = emulator.spawn(
+            ["train", "--duration-us", "2000", "--burst", "20", "--gap-us", "10000", "--memory", "1G"],
+            visible_devices="1",
+        )
+        CLOCK.sleep(0.6)
+        sampler.sample()
+        CLOCK.sleep(0.8)
+        taken = sampler.sample()
+        finish(busy)
+    found = values(taken)
+    assert 0.6 < found[first, Field.ENGINE_ACTIVE] < 0.95
+    assert found[second, Field.ENGINE_ACTIVE] == 0.0
+    assert (gpu, Field.ENGINE_ACTIVE) not in found
+    assert found[first, Field.FRAMEBUFFER_USED_BYTES] > 1 << 30
+    assert {device: set(pids) for device, pids in taken.contexts.items()} == {
+        first: {busy.pid},
+        second: set(),
+    }
+    measured = {field for device, field in found if device == first}
+    assert not measured & {Field.GPU_UTILIZATION, Field.POWER_WATTS, Field.ENERGY_JOULES}
+    assert Field.POWER_WATTS in {field for device, field in found if device == gpu}
+    assert not [s for s in taken.samples if s.field is Field.PROCESS_SM_UTILIZATION]
+
+
+def test_what_an_instance_can_not_tell_is_said_once() -> None:
+    with Emulator([H100, mig_slice(0, 7)]) as emulator, sampling(emulator) as (_, sampler):
+        first, second = sampler.sample(), sampler.sample()
+        instance = emulator.uuids[1]
+    said = {gap.field for gap in first.gaps if gap.device == instance and gap.reason == "not_supported"}
+    assert {Field.GPU_UTILIZATION, Field.POWER_WATTS, Field.TEMPERATURE_CELSIUS} <= said
+    assert not [gap for gap in second.gaps if gap.reason == "not_supported"]
+
+
+def test_temperature_and_clock_are_measured() -> None:
+    with Emulator([H100]) as emulator, sampling(emulator) as (_, sampler):
+        found = values(sampler.sample())
+        gpu = emulator.uuids[0]
+    assert found[gpu, Field.TEMPERATURE_CELSIUS] == 30.0
+    assert found[gpu, Field.SM_CLOCK_HZ] == 1.41e9
+
+
+def test_an_error_of_a_device_is_told_once_with_its_code() -> None:
+    with Emulator([H100, T4]) as emulator, sampling(emulator) as (_, sampler):
+        before = sampler.sample()
+        emulator.xid(1, 79)
+        CLOCK.sleep(0.2)
+        after, later = sampler.sample(), sampler.sample()
+        device = emulator.uuids[1]
+    told = [s for s in after.samples if s.field is Field.XID]
+    assert [(s.device, s.value, s.source) for s in told] == [(device, 79.0, SampleSource.NVML)]
+    assert told[0].start_ns == before.through_ns or abs(told[0].start_ns - before.through_ns) < 50_000_000
+    assert not [s for taken in (before, later) for s in taken.samples if s.field is Field.XID]
+
+
+def test_after_a_driver_reload_measuring_goes_on(tmp_path: Path) -> None:
+    emulator = Emulator([H100, T4], directory=tmp_path / "gpu")
+    emulator.start()
+    with sampling(emulator) as (_, sampler):
+        assert sampler.sample().lost == frozenset()
+        emulator.stop()
+        away = [sampler.sample() for _ in range(REOPEN_AFTER_ROUNDS)]
+        assert [taken.lost for taken in away] == [frozenset(emulator.uuids)] * REOPEN_AFTER_ROUNDS
+        assert not any(taken.samples for taken in away)
+        emulator.start()
+        for _ in range(REOPEN_AFTER_ROUNDS):
+            last_lost = sampler.sample().lost
+        CLOCK.sleep(0.2)
+        back = sampler.sample()
+        emulator.stop()
+    assert last_lost == frozenset(emulator.uuids)
+    assert back.lost == frozenset()
+    found = values(back)
+    assert (emulator.uuids[0], Field.ENGINE_ACTIVE) in found
+    assert (emulator.uuids[1], Field.GPU_UTILIZATION) in found
+    assert not [s for s in back.samples if s.field is Field.ENERGY_JOULES and s.value < 0]
