@@ -193,6 +193,11 @@ class Sender:
         value = framed(self._registry, PRICES)
         self._producer.produce_all([Outgoing(topics.PRICES, b"prices", value, (), 0)])
 
+    def send(self, message: Outgoing) -> Placed:
+        """Any message, awaited."""
+        (placed,) = self._producer.produce_all([message])
+        return placed
+
     def close(self) -> None:
         self._producer.close()
         self._registry.close()

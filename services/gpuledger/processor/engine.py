@@ -38,6 +38,7 @@ from gpuledger.processor.progress import hours_to_write, progress_key
 from gpuledger.processor.protocol import (
     Acknowledge,
     Batch,
+    Decision,
     Gather,
     OffsetGap,
     PartitionOwner,
@@ -53,6 +54,9 @@ from gpuledger.processor.topics_read import TopicsReader, announcements
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0  # between attempts to take over while Kafka or the registry is away
 LONGEST_WORK_S = 2.0  # then new records have their turn; what is left is gone on with at the next tick
+# A version is published 60 s before the first window that it holds for: whoever has read the topic since
+# then knows it. The rest of the 60 s is for publishing itself and for clocks that differ.
+KNOWN_AHEAD_NS = 15 * NS_PER_S
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
@@ -98,6 +102,7 @@ class Engine:
         self._owned: dict[int, Ownership] = {}
         self._held: dict[int, dict[int, tuple[Incoming, RecordHeaders]]] = {}
         self._configuration: Configuration | None = None
+        self._configured_ns = 0  # when it was read, Unix ns
         self._epochs: dict[NodeKey, Epoch] = {}  # the latest one read of each node
         self._ask_for_lives: set[int] = set()
         self._next_mark_ns = 0
@@ -115,7 +120,7 @@ class Engine:
         self._drop()
         self._serving = assignment
         try:
-            self._configuration = self._patiently(self._topics.configuration)
+            self._patiently(self._configure)
             for partition in sorted(partitions):
                 self._owned[partition] = self._patiently(partial(self._take_over, partition))
                 self._held[partition] = {}
@@ -146,8 +151,7 @@ class Engine:
             return Round()
         if self._clock.boot_ns() >= self._next_mark_ns:
             self._next_mark_ns = self._clock.boot_ns() + int(self._settings.mark_interval_s * NS_PER_S)
-            self._configuration = self._topics.configuration()
-            news = announcements(self._configuration.generations)
+            news = announcements(self._configure().generations)
             for ownership in self._owned.values():
                 for announcement in news:
                     ownership.owner.announce(announcement)
@@ -163,6 +167,22 @@ class Engine:
         self._registry.close()
 
     # owning
+
+    def _configure(self) -> Configuration:
+        read_ns = self._clock.unix_ns()
+        self._configuration = self._topics.configuration()
+        self._configured_ns = read_ns
+        return self._configuration
+
+    def _configuration_of(self, decisions: Sequence[tuple[int, Decision]]) -> Configuration:
+        """What is configured, read late enough for these windows: a worker may have stood still for long.
+
+        The new owner of its partitions charges the same windows at the same revisions.
+        """
+        newest_ns = max((decision.window_start_ns for _, decision in decisions), default=0)
+        if self._configuration is None or newest_ns > self._configured_ns + KNOWN_AHEAD_NS:
+            return self._configure()
+        return self._configuration
 
     def _take_over(self, partition: int) -> Ownership:
         assert self._configuration is not None
@@ -306,9 +326,8 @@ class Engine:
                     metrics.ACKNOWLEDGED_OFFSET.labels(partition).set(offset)
 
     def _publish(self, batches: Sequence[tuple[int, Batch]], gathered: Gathered) -> None:
-        assert self._configuration is not None
         letters: list[tuple[Incoming, BadRecord]] = []
-        decisions = []
+        decisions: list[tuple[int, Decision]] = []
         for partition, batch in batches:
             held = self._held[partition]
             for record in batch.refused:
@@ -317,7 +336,9 @@ class Engine:
                 reason = BadRecord("inputs_expired", "retention took other records of its window")
                 letters.append((held[record.offset][0], reason))
             decisions += [(partition, decision) for decision in batch.decisions]
-        charged = charge(decisions, gathered.bodies, self._window_ns, self._configuration, self._core)
+        charged = charge(
+            decisions, gathered.bodies, self._window_ns, self._configuration_of(decisions), self._core
+        )
         for (partition, _), outcome in zip(decisions, charged, strict=True):
             if outcome.error is not None:
                 held = self._held[partition]
