@@ -29,6 +29,7 @@ Exit codes: 0 done, 1 failed, 2 a mistake in the call or a document, 3 a service
 
 COMMANDS = {
     "agent": "gpuledger.agent.cli:app",
+    "inventory": "gpuledger.inventory.cli:app",
     "processor": "gpuledger.processor.cli:processor",
     "sink": "gpuledger.sink.cli:sink",
     "sql": "gpuledger.warehouse.cli:sql",

@@ -255,6 +255,15 @@ def test_a_stop_that_does_not_end_the_node_leaves_its_life_open(
     assert [life.ended_ns for life in nodes()] == [None]
 
 
+def test_where_the_inventory_states_lives_the_agent_does_not(
+    bench: Bench, nodes: Callable[[], list[NodeLifetime]]
+) -> None:
+    bench.agent._settings = replace(bench.settings, states_lifetime=False)
+    bench.agent.stop()
+    bench.agent.run(ends_node=True)
+    assert nodes() == []
+
+
 def test_a_restart_does_not_move_the_launch(tmp_path: Path) -> None:
     assert launched_ns(tmp_path, None, 123) == 123
     assert launched_ns(tmp_path, None, 999) == 123

@@ -87,6 +87,13 @@ def run(
     launched_ns: Annotated[
         int | None, typer.Option(help="First paid instant, ns since 1970; else the agent's first start.")
     ] = None,
+    states_lifetime: Annotated[
+        bool,
+        typer.Option(
+            "--lifetime/--no-lifetime",
+            help="Say when this node began and ended; not where the inventory runs.",
+        ),
+    ] = True,
     spool_bytes: Annotated[int, typer.Option(help="Bound of the spool on disk.")] = DEFAULT_SPOOL_BYTES,
     preattach: Annotated[
         list[Path] | None, typer.Option(help="libcuda file to probe before any process uses it.")
@@ -128,6 +135,7 @@ def run(
         layout=read_layout(layout, overrides),
         launched_ns=launched_ns,
         spool_bytes=spool_bytes,
+        states_lifetime=states_lifetime,
     )
     given = {"kafka_bootstrap": bootstrap, "registry_url": registry}
     bus = BusSettings.load(**{name: value for name, value in given.items() if value is not None})

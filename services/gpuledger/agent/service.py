@@ -242,6 +242,8 @@ class Agent:
         self._reader.close()
 
     def _state_lifetime(self, launched: int, ended: int | None) -> None:
+        if not self._settings.states_lifetime:
+            return
         node, layout = self._settings.node, self._state.layout
         now_ns = self._time.now_ns(self._clock)
         record = lifetime(node, layout, launched, ended, self._settings.grid.length_ns, now_ns)

@@ -29,6 +29,8 @@ class AgentSettings:
     layout: NodeLayout = field(default_factory=NodeLayout)
     launched_ns: int | None = None
     spool_bytes: int = DEFAULT_SPOOL_BYTES
+    states_lifetime: bool = True
+    """Whether the agent says when its node began and ended; not where the inventory does."""
     flush_s: float = 5.0
     """How long a stop waits for Kafka; what it has not got then waits in the spool."""
 

@@ -5,7 +5,7 @@ client takes more memory (42 MB) than the whole agent may.
 """
 
 from gpuledger.kube.access import KubeAccess, KubeClient
-from gpuledger.kube.labels import layout_of_labels, layout_of_node
+from gpuledger.kube.labels import instance_id, layout_of_labels, layout_of_node
 from gpuledger.kube.reflector import Gone, Reflector
 from gpuledger.kube.times import parse_time_ns
 
@@ -14,6 +14,7 @@ __all__ = [
     "KubeAccess",
     "KubeClient",
     "Reflector",
+    "instance_id",
     "layout_of_labels",
     "layout_of_node",
     "parse_time_ns",

@@ -19,7 +19,7 @@ import structlog
 
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import Unavailable
-from gpuledger.kube.access import Expired, KubeClient
+from gpuledger.kube.access import Expired, KubeClient, Refusal
 
 T = TypeVar("T")
 
@@ -64,6 +64,7 @@ class Reflector(Generic[T]):
         self._gone: dict[str, Gone[T]] = {}
         self._version = ""
         self._problem = ""
+        self._absent = False
         self._stop = threading.Event()
         self._response: httpx.Response | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
@@ -72,6 +73,11 @@ class Reflector(Generic[T]):
     def problem(self) -> str:
         """Why the server does not tell of changes now; empty while it does."""
         return self._problem
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the server has no such kind of objects (404): its definition is not installed."""
+        return self._absent
 
     def objects(self) -> dict[str, T] | None:
         """All objects by uid as last known; None before the first list."""
@@ -104,6 +110,7 @@ class Reflector(Generic[T]):
             try:
                 if not self._version:
                     self._list()
+                self._absent = False
                 self._problem = ""
                 pause_s = FIRST_PAUSE_S
                 self._watch()
@@ -113,6 +120,7 @@ class Reflector(Generic[T]):
             except Unavailable as error:
                 if self._stop.is_set():
                     return
+                self._absent = isinstance(error, Refusal) and error.status == httpx.codes.NOT_FOUND
                 if not self._problem:
                     _log.warning("watch_failed", path=self._path, error=str(error))
                 self._problem = str(error)
