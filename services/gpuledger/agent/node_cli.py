@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from gpuledger.agent.doctor import KUBELET_SOCKET, Report, Subject, examine
-from gpuledger.agent.holders.file import FileHolders
+from gpuledger.agent.doctor import Report, Subject, examine
+from gpuledger.agent.holders.choose import KUBELET_SOCKET, HolderChoice, HoldersFrom, open_holders
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes import LoaderKind, ProbeSource
 from gpuledger.agent.proc_reader import ProcReader
@@ -63,23 +64,27 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="One interval, then end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each interval.")] = False,
     holders: Annotated[Path | None, typer.Option(help="File that names the pods (as for run).")] = None,
+    holders_from: Annotated[
+        HoldersFrom | None,
+        typer.Option(help="Where names of pods come from; a file where --holders is given."),
+    ] = None,
+    node: Annotated[
+        str, typer.Option(help="Name of the Node object (names from kubernetes).", envvar="GPULEDGER_NODE")
+    ] = "",
     library: Annotated[
         list[Path] | None, typer.Option(help="libcuda file to probe before any process uses it.")
     ] = None,
     loader: Annotated[LoaderKind, typer.Option(help="How probes get into the kernel.")] = LoaderKind.AUTO,
 ) -> None:
     """Show what each pod does on this node's GPUs now: launches, copies, memory, busy share."""
-    node = LiveNode(
-        SystemClock(),
-        ProbeSource(loader=loader),
-        ProcReader(),
-        FileHolders(holders) if holders else None,
-        _session(),
-        tuple(library or ()),
-    )
+    clock = SystemClock()
+    choice = HolderChoice(holders_from or (HoldersFrom.FILE if holders else HoldersFrom.NONE), holders)
     try:
-        with node:
-            _show(node, interval_s, once, as_json)
+        with contextlib.ExitStack() as stack:
+            names = open_holders(stack, choice, node, clock)
+            source = ProbeSource(loader=loader)
+            live = LiveNode(clock, source, ProcReader(), names, _session(), tuple(library or ()))
+            _show(stack.enter_context(live), interval_s, once, as_json)
     except FileNotFoundError as error:
         raise ConfigError(error.strerror or "can not be read", str(error.filename)) from error
     except KeyboardInterrupt:

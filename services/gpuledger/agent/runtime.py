@@ -34,6 +34,7 @@ from gpuledger.agent.simulated import (
 from gpuledger.agent.spool import Journal, NodeLock, NodeQueue
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import NS_PER_S, Clock
+from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import Device
 
 SPOOL_DIRECTORY = "spool"
@@ -133,5 +134,7 @@ def _sampler(
     nvml = NvmlSampler(session, clock, time) if session else None
     if sources.dcgm_url is None:
         return nvml
+    if nvml is None:
+        raise ConfigError("--dcgm-url needs NVML to know the devices: --samplers nvml", "options")
     exporter = DcgmExporterSampler(sources.dcgm_url, devices, clock, time, sources.dcgm_period_ns)
-    return CombinedSampler(nvml, exporter) if nvml else exporter
+    return CombinedSampler(nvml, exporter)

@@ -10,12 +10,12 @@ from typing import Final
 
 from gpuledger.agent.doctor import kernel, silicon
 from gpuledger.agent.doctor.report import Check, Report
+from gpuledger.agent.holders.choose import KUBELET_SOCKET
 from gpuledger.agent.probes import LoaderKind
 from gpuledger.contract.clock import Clock
 
-__all__ = ["KUBELET_SOCKET", "Check", "Report", "Subject", "examine"]
+__all__ = ["Check", "Report", "Subject", "examine"]
 
-KUBELET_SOCKET: Final = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 CONNECT_S: Final = 2.0  # a socket on this machine answers at once or not at all
 
 
@@ -52,7 +52,7 @@ def examine(subject: Subject, clock: Clock) -> Report:
 
 
 def _kubelet(path: Path) -> Iterator[Check]:
-    remedy = "under Kubernetes mount it into the agent; elsewhere name the holders with --holders"
+    remedy = "under Kubernetes mount it into the agent; elsewhere name the holders in a file"
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(CONNECT_S)
