@@ -185,7 +185,7 @@ class Emulator:
                 os.environ["GPUEMU_SHM"] = before
 
     def xid(self, index: int, code: int) -> None:
-        """Have device `index` report an XID error, as a driver does; it works on as before."""
+        """Have device `index` report an XID error, as a driver does; after code 79 it is lost for NVML."""
         assert self._daemon is not None
         assert self._daemon.stdin is not None
         self._daemon.stdin.write(f"xid {index} {code}\n".encode())

@@ -111,14 +111,32 @@ def test_temperature_and_clock_are_measured() -> None:
 def test_an_error_of_a_device_is_told_once_with_its_code() -> None:
     with Emulator([H100, T4]) as emulator, sampling(emulator) as (_, sampler):
         before = sampler.sample()
-        emulator.xid(1, 79)
+        emulator.xid(1, 31)
         CLOCK.sleep(0.2)
         after, later = sampler.sample(), sampler.sample()
         device = emulator.uuids[1]
     told = [s for s in after.samples if s.field is Field.XID]
-    assert [(s.device, s.value, s.source) for s in told] == [(device, 79.0, SampleSource.NVML)]
+    assert [(s.device, s.value, s.source) for s in told] == [(device, 31.0, SampleSource.NVML)]
     assert told[0].start_ns == before.through_ns or abs(told[0].start_ns - before.through_ns) < 50_000_000
     assert not [s for taken in (before, later) for s in taken.samples if s.field is Field.XID]
+
+
+def test_when_one_gpu_falls_off_the_bus_the_others_are_measured_as_before() -> None:
+    with Emulator([H100, H100]) as emulator, sampling(emulator) as (_, sampler):
+        sampler.sample()
+        emulator.xid(0, 79)
+        CLOCK.sleep(0.2)
+        rounds = [sampler.sample() for _ in range(2 * REOPEN_AFTER_ROUNDS)]
+        gone, well = emulator.uuids
+    assert {taken.lost for taken in rounds} == {frozenset({gone})}
+    told = {s.field: s.value for s in rounds[0].samples if s.device == gone}
+    assert told == {Field.XID: 79.0}  # its last word
+    assert not [s for taken in rounds[1:] for s in taken.samples if s.device == gone]
+    for taken in rounds:
+        lost = [gap for gap in taken.gaps if gap.device == gone]
+        assert {gap.reason for gap in lost} == {"lost"}
+        assert Field.GPU_UTILIZATION in {gap.field for gap in lost}
+        assert (well, Field.GPU_UTILIZATION) in values(taken)
 
 
 def test_after_a_driver_reload_measuring_goes_on(tmp_path: Path) -> None:

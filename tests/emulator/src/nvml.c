@@ -13,7 +13,7 @@ static struct model *model;
 static unsigned starts; /* nvmlInit calls that no nvmlShutdown has answered */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct device *nvml_device(void *handle)
+static struct device *known(void *handle)
 {
     if (!model || !model_alive(model))
         return NULL;
@@ -22,6 +22,17 @@ struct device *nvml_device(void *handle)
         if (device == &model->devices[i])
             return device;
     return NULL;
+}
+
+struct device *nvml_device(void *handle)
+{
+    struct device *device = known(handle);
+    return device && device->xid == XID_OFF_THE_BUS ? NULL : device;
+}
+
+int nvml_refusal_of(void *handle)
+{
+    return known(handle) ? NVML_ERROR_GPU_IS_LOST : nvml_refusal();
 }
 
 struct model *nvml_model(void)

@@ -5,6 +5,8 @@
 
 #define EXPORT __attribute__((visibility("default"), noinline, noclone, used))
 
+#define XID_OFF_THE_BUS 79 /* a device that had it is lost */
+
 enum nvml_result {
     NVML_SUCCESS = 0,
     NVML_ERROR_UNINITIALIZED = 1,
@@ -21,13 +23,14 @@ enum nvml_result {
 };
 
 struct device *nvml_device(void *handle); /* NULL: no such device, not started, or lost */
-int nvml_refusal(void);                   /* why it was NULL */
+int nvml_refusal_of(void *handle);        /* why it was NULL */
+int nvml_refusal(void);                   /* why there are no devices */
 struct model *nvml_model(void);           /* NULL before nvmlInit */
 bool nvml_has_instances(const struct device *device); /* a whole GPU in MIG mode */
 
 #define NVML_DEVICE(name, handle)                                                                                    \
     struct device *name = nvml_device(handle);                                                                       \
     if (!name)                                                                                                       \
-    return nvml_refusal()
+    return nvml_refusal_of(handle)
 
 #endif
