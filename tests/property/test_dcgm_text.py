@@ -42,6 +42,12 @@ def test_pieces_of_the_format_in_any_order_are_read_without_an_error(text: str) 
 
 
 @settings(max_examples=300)
+@given(st.lists(st.lists(PIECES, max_size=5).map("".join), min_size=1, max_size=4))
+def test_labels_of_any_kind_between_a_name_and_a_value_are_read_without_an_error(blocks: list[str]) -> None:
+    check("\n".join(f'DCGM_FI_DEV_GPU_UTIL{{{block}"}} 5' for block in blocks))
+
+
+@settings(max_examples=300)
 @given(
     st.lists(
         st.tuples(st.integers(0, len(GOOD)), st.integers(0, 9), PIECES | st.text(max_size=4)), max_size=6

@@ -192,9 +192,9 @@ def _read(lines: list[str]) -> _Series | None:
 def _labels(block: str) -> dict[str, str]:
     """Labels by lower-case name; of two with one name the first, which the exporter itself wrote."""
     marks = list(_LABEL.finditer(block))
-    ends = [mark.start() for mark in marks[1:]] + [len(block)]
+    ends = [*(mark.start() for mark in marks[1:]), len(block)]
     labels: dict[str, str] = {}
-    for mark, end in zip(marks, ends, strict=True):
+    for mark, end in zip(marks, ends, strict=False):  # without a label there is one end too many
         labels.setdefault(mark[1].lower(), block[mark.end() : end])
     return labels
 
