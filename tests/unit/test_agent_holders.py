@@ -1,6 +1,7 @@
 """Holders from a file: what it may say, what is refused, and that a bad file changes nothing."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,93 @@ def test_a_file_that_was_never_there_means_that_nobody_knows(tmp_path: Path) -> 
     source = FileHolders(tmp_path / "absent.yaml")
     assert source.read() is None
     assert source.problem
+
+
+JOB = """
+consumers:
+  - kind: slurm_job
+    id: '42'
+    namespace: physics
+    name: train
+    labels: {user: alice}
+    devices: [{id: nvidia1, resource: gres/gpu}]
+"""
+
+
+def test_a_job_holds_what_the_file_says() -> None:
+    holders = parse_holders(JOB, "jobs.yaml")
+    (record,) = holders.records(devices())
+    assert (record.consumer_kind, record.consumer, record.device) == ("slurm_job", "42", 1)
+    assert (record.resource_name, record.slots) == ("gres/gpu", 1)
+    assert [(pod.uid, pod.namespace, pod.labels) for pod in holders.pods] == [
+        ("42", "physics", {"user": "alice"})
+    ]
+
+
+def consumers(source: FileHolders) -> list[str] | None:
+    found = source.read()
+    return None if found is None else [record.consumer for record in found.records(devices())]
+
+
+def test_the_files_of_a_directory_come_and_go_with_their_holders(tmp_path: Path) -> None:
+    source = FileHolders(tmp_path)
+    assert consumers(source) == [], "an empty directory says that nobody holds"
+    (tmp_path / "job_42.yaml").write_text(JOB)
+    (tmp_path / "job_7.yaml").write_text(JOB.replace("42", "7"))
+    (tmp_path / ".job_8").write_text("half wri")
+    assert consumers(source) == ["42", "7"]
+    assert source.problem == ""
+    (tmp_path / "job_42.yaml").unlink()
+    assert consumers(source) == ["7"]
+    (tmp_path / "job_7.yaml").unlink()
+    assert consumers(source) == []
+
+
+def test_a_broken_file_of_a_directory_touches_no_other(tmp_path: Path) -> None:
+    source = FileHolders(tmp_path)
+    (tmp_path / "a.yaml").write_text("pods: [")
+    assert consumers(source) is None
+    (tmp_path / "job_42.yaml").write_text(JOB)
+    assert consumers(source) == ["42"]
+    assert "a.yaml" in source.problem
+    (tmp_path / "job_42.yaml").write_text("consumers: [")
+    assert consumers(source) == ["42"], "its own last good answer stays"
+    (tmp_path / "job_42.yaml").unlink()
+    assert consumers(source) == []
+
+
+def slurm(script: str, directory: Path, **variables: str) -> None:
+    """Run a script of deploy/slurm as slurmd would."""
+    path = Path(__file__).parents[2] / "deploy" / "slurm" / script
+    environment = {"PATH": os.environ["PATH"], "GPULEDGER_HOLDERS": str(directory), **variables}
+    subprocess.run([str(path)], env=environment, check=True)
+
+
+def test_slurm_s_prolog_makes_a_job_a_holder_and_its_epilog_ends_that(tmp_path: Path) -> None:
+    directory = tmp_path / "holders"
+    job = {
+        "SLURM_JOB_ID": "4711",
+        "SLURM_JOB_GPUS": "0,1",
+        "SLURM_JOB_NAME": 'it\'s: "#1"\n- kind: pod',
+        "SLURM_JOB_ACCOUNT": "physics",
+        "SLURM_JOB_USER": "alice",
+        "SLURM_JOB_PARTITION": "gpu",
+    }
+    slurm("prolog.sh", directory, **job)
+    found = FileHolders(directory).read()
+    assert found is not None
+    assert [(r.consumer_kind, r.consumer, r.device) for r in found.records(devices())] == [
+        ("slurm_job", "4711", 0),
+        ("slurm_job", "4711", 1),
+    ]
+    (pod,) = found.pods
+    assert (pod.name, pod.namespace) == ('it\'s: "#1"- kind: pod', "physics")
+    assert pod.labels == {"user": "alice", "partition": "gpu"}
+    slurm("epilog.sh", directory, SLURM_JOB_ID="4711")
+    assert list(directory.iterdir()) == []
+
+
+def test_a_job_without_gpus_leaves_no_file(tmp_path: Path) -> None:
+    slurm("prolog.sh", tmp_path / "holders", SLURM_JOB_ID="1")
+    assert not (tmp_path / "holders").exists()
+    slurm("epilog.sh", tmp_path / "holders", SLURM_JOB_ID="1")

@@ -1,4 +1,4 @@
-"""Holders from a YAML or JSON file, read again whenever it changes.
+"""Holders from a YAML or JSON file, or from all such files of a directory, read again whenever they change.
 
 devices:
   - device: GPU-6f...            # a uuid, or an id such as nvidia1
@@ -18,12 +18,20 @@ pods:
           - id: GPU-6f...::2     # as the kubelet lists it
             resource: nvidia.com/gpu.shared
             slots: 1
+consumers:                       # who is no pod: a job, a unit, a container
+  - kind: slurm_job
+    id: "42"                     # as its cgroup says it
+    namespace: physics           # its account
+    name: train
+    labels: {user: alice}
+    devices: [{id: nvidia0, resource: gres/gpu}]
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -34,6 +42,7 @@ from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import Pod
 
 MAX_FILE_BYTES = 16 << 20  # some hundred pods a node; a file far beyond is not one of holders
+SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 SHARINGS = ("exclusive", "time_slicing", "mps", "fractional", "none")
 _STRICT = ConfigDict(extra="forbid")
 _Text = Annotated[str, Field(max_length=4096)]
@@ -74,6 +83,16 @@ class _Pod(BaseModel):
     containers: list[_Container] = []
 
 
+class _Consumer(BaseModel):
+    model_config = _STRICT
+    kind: Literal["slurm_job", "systemd", "container"]
+    id: Annotated[str, Field(min_length=1, max_length=253)]
+    namespace: _Text = ""
+    name: _Text = ""
+    labels: dict[_Text, _Text] = {}
+    devices: list[_HeldDevice] = []
+
+
 class _Device(BaseModel):
     model_config = _STRICT
     device: _Text
@@ -84,15 +103,23 @@ class _Device(BaseModel):
 class _Document(BaseModel):
     model_config = _STRICT
     pods: list[_Pod] = []
+    consumers: list[_Consumer] = []
     devices: list[_Device] = []
 
 
+_Seen: TypeAlias = tuple[int, int, int]
+
+
 class FileHolders:
-    """A `HolderSource` over one file. A file that is missing or broken leaves the last good answer."""
+    """A `HolderSource` over one file, or over the files of a directory that end in .yaml or .json.
+
+    A file that is missing or broken leaves the last good answer. In a directory a file that goes takes its
+    holders along, and one that is broken leaves its own last good answer.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen: tuple[int, int, int] | None = None
+        self._files: dict[Path, tuple[_Seen, Holders | None, str]] = {}
         self._holders: Holders | None = None
         self._problem = ""
 
@@ -104,29 +131,63 @@ class FileHolders:
     def read(self) -> Holders | None:
         """See HolderSource.read."""
         try:
-            stat = self._path.stat()
-            seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if seen != self._seen:
-                self._holders = parse_holders(self._text(), str(self._path))
-                self._problem = ""
-                self._seen = seen
+            paths = self._paths()
+            changed = [path for path in paths if self._look(path)] or set(self._files) != set(paths)
+            changed = changed or self._holders is None
+            self._files = {path: self._files[path] for path in paths}
+            self._problem = "; ".join(problem for _, _, problem in self._files.values() if problem)
+            good = [holders for _, holders, _ in self._files.values() if holders is not None]
+            # a directory in which no file is readable says nothing, unless it is empty: then nobody holds
+            if changed and (good or (self._path.is_dir() and (self._holders or not self._problem))):
+                self._holders = _together(good)
         except OSError as error:
-            self._seen = None
-            self._problem = f"{self._path}: {error.strerror}"
-        except ConfigError as error:
-            self._seen = seen
-            self._problem = str(error)
+            self._problem = f"{error.filename}: {error.strerror}"
         return self._holders
 
-    def _text(self) -> str:
-        with self._path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise ConfigError(f"is over {MAX_FILE_BYTES} bytes", str(self._path))
+    def _paths(self) -> list[Path]:
+        """Raises OSError where there is nothing at the path."""
+        if not self._path.is_dir():
+            self._path.stat()
+            return [self._path]
+        names = (path for path in self._path.iterdir() if not path.name.startswith("."))
+        return sorted(path for path in names if path.suffix in SUFFIXES)
+
+    def _look(self, path: Path) -> bool:
+        """Read a file if it changed; whether it did. Raises OSError where it can not be read."""
+        stat = path.stat()
+        seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        before = self._files.get(path)
+        if before is not None and before[0] == seen:
+            return False
         try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            raise ConfigError("is not UTF-8", str(self._path)) from error
+            self._files[path] = seen, parse_holders(_text(path), str(path)), ""
+        except ConfigError as error:
+            self._files[path] = seen, before[1] if before else None, str(error)
+        return True
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"is over {MAX_FILE_BYTES} bytes", str(path))
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError("is not UTF-8", str(path)) from error
+
+
+def _together(parts: list[Holders]) -> Holders:
+    """All that several files say; of a pod that two describe the first holds."""
+    if len(parts) == 1:
+        return parts[0]
+    pods = {pod.uid: pod for part in reversed(parts) for pod in part.pods}
+    return Holders(
+        tuple(pods[uid] for uid in sorted(pods)),
+        tuple(held for part in parts for held in part.held),
+        tuple(sharing for part in parts for sharing in part.sharing),
+        {id_: name for part in parts for id_, name in part.container_names.items()},
+    )
 
 
 def parse_holders(text: str, where: str) -> Holders:
@@ -169,7 +230,13 @@ def _holders(document: _Document, where: str) -> Holders:
             if container.id:
                 names[container.id] = container.name
             held += [_held(pod.uid, container.name, device) for device in container.devices]
-    _refuse_repeats([pod.uid for pod in document.pods], where)
+    for consumer in document.consumers:
+        pods.append(Pod(consumer.id, consumer.namespace, consumer.name, labels=consumer.labels))
+        held += [
+            replace(_held(consumer.id, "", device), consumer_kind=consumer.kind)
+            for device in consumer.devices
+        ]
+    _refuse_repeats([pod.uid for pod in pods], where)
     sharing = []
     for device in document.devices:
         if device.sharing not in SHARINGS:
