@@ -63,6 +63,13 @@ def test_instances_are_devices_of_their_own_and_their_gpu_is_divided() -> None:
         assert session.devices[1].model == "NVIDIA H100 80GB HBM3"
 
 
+def test_sm_active_is_declared_of_the_devices_that_have_it() -> None:
+    with Emulator([H100, H100, T4, mig_slice(1, 7)]) as emulator, sampling(emulator) as (session, _):
+        declared = {device.uuid: device.sm_active_declared for device in session.devices}
+    whole, divided, turing, instance = emulator.uuids
+    assert declared == {whole: True, divided: False, turing: False, instance: True}
+
+
 def test_what_is_measured_of_an_instance_is_its_own_and_not_counted_twice() -> None:
     with Emulator([H100, mig_slice(0, 7), mig_slice(0, 9)]) as emulator, sampling(emulator) as (_, sampler):
         gpu, first, second = emulator.uuids

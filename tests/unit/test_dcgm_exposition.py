@@ -177,6 +177,11 @@ def test_every_renamed_field_is_known() -> None:
         assert only(line(canonical, 1)).field == classic
 
 
+def test_a_suffix_that_a_relay_added_is_no_part_of_the_name() -> None:
+    assert only(line("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION_total", 5)).field.endswith("_CONSUMPTION")
+    assert only(line("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", 5)).field.endswith("_TOTAL")
+
+
 def test_the_utilisation_that_is_called_a_ratio_is_a_percentage_still() -> None:
     assert value_of("DCGM_FI_DEV_GPU_UTIL_RATIO", 87) == 87.0
 

@@ -24,6 +24,7 @@ from gpuledger.agent.samplers.hygiene import (
 PREFIX: Final = "DCGM_"
 OLD_PREFIX: Final = "dcgm_"
 MIB: Final = 1 << 20
+OPENMETRICS_SUFFIX: Final = "_total"  # what relays add to counters; DCGM's own names are in capitals
 BLANK_CODES: Final = 4  # each base is followed by not found, not supported, not permitted
 MAX_RATIO: Final = 2.0  # small MIG instances show a little above 1 (NVIDIA/DCGM#152); percentages do not pass
 MAX_MHZ: Final = 100_000.0  # no clock is near
@@ -79,6 +80,7 @@ def _upper_bounds() -> dict[str, float]:
 def classic_name(name: str) -> str | None:
     """The classic name of a series, None where it is none of DCGM's."""
     if name.startswith(PREFIX):
+        name = name.removesuffix(OPENMETRICS_SUFFIX)
         return aliases().get(name, name)
     if not name.startswith(OLD_PREFIX):
         return None

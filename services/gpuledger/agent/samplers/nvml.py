@@ -56,7 +56,11 @@ class _DeviceState:
 
 
 class NvmlSampler:
-    """A `Sampler` over an NVML session, which it does not own."""
+    """A `Sampler` over an NVML session, which it does not own.
+
+    It declares on the session's devices whether SM active is measured; that holds for its whole life, since
+    the occupied share of a device must not change its meaning on the way.
+    """
 
     def __init__(self, session: NvmlSession, clock: Clock, time: AgentTime) -> None:
         self._session = session
@@ -64,6 +68,8 @@ class NvmlSampler:
         self._time = time
         self._away_rounds = 0
         self._open()
+        for state, device in zip(self._states, session.devices, strict=True):
+            device.sm_active_declared = state.gpm is not None
 
     def _open(self) -> None:
         session, now = self._session, self._time.now_ns(self._clock)
