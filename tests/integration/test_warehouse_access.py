@@ -73,6 +73,30 @@ def test_a_statement_that_reaches_outside_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("INSERT INTO parameters FORMAT CSV\n1\n", "x = 1; SELECT 1 INTO OUTFILE '{path}.new'; SET param_y"),
+        ("SELECT 1", "x = 1; SELECT 1 INTO OUTFILE '{path}.new'; SET param_y"),
+        ("INSERT INTO parameters FORMAT CSV\n1\n", "x = 1, max_memory_usage"),
+    ],
+)
+def test_the_name_of_a_parameter_is_no_way_in(
+    embedded: EmbeddedWarehouse, secret: Path, query: str, name: str
+) -> None:
+    ask(embedded, "CREATE TABLE IF NOT EXISTS parameters (a UInt8) ENGINE = MergeTree ORDER BY a")
+    answer = ask(embedded, query, **{f"param_{name.format(path=secret)}": "1"})
+    assert answer.headers["X-ClickHouse-Exception-Code"] == "36"
+    assert sorted(path.name for path in secret.parent.iterdir()) == ["secret.csv"]
+
+
+def test_rows_of_values_are_followed_by_no_second_statement(embedded: EmbeddedWarehouse) -> None:
+    ask(embedded, "CREATE TABLE IF NOT EXISTS rows_of_values (a UInt8) ENGINE = MergeTree ORDER BY a")
+    answer = ask(embedded, "INSERT INTO rows_of_values VALUES (1);\nDROP TABLE rows_of_values")
+    assert answer.headers["X-ClickHouse-Exception-Code"] == "62"
+    assert ask(embedded, "SELECT count() FROM rows_of_values").status_code == 200
+
+
+@pytest.mark.parametrize(
     "name", ["format_template_row", "format_schema", "format_avro_schema_registry_url", "max_memory_usage"]
 )
 def test_a_setting_that_names_a_file_or_lifts_a_limit_is_constant(

@@ -67,7 +67,13 @@ def test_a_statement_of_megabytes_is_refused_before_it_is_read() -> None:
         b"SELECT FILE /* hidden */ ('/etc/hostname')",
         b"SELECT `file`('/etc/hostname')",
         rb'SELECT "\x66ile"' + b"('/etc/hostname')",
-        b"SELECT \xe2\x80\x83file('/etc/hostname')",
+        rb'SELECT "fi\Nle"' + b"('/etc/hostname')",
+        b"SELECT arrayMap(file, ['/etc/hostname'])",
+        b"SELECT * APPLY file FROM (SELECT '/etc/hostname')",
+        b"SELECT count() FROM `file`",
+        b"SELECT arrayMap({f: Identifier}, ['/etc/hostname'])",
+        b"INSERT INTO t VALUES (arrayMap({f:Identifier}, ['/etc/hostname'])[1])",
+        b"INSERT INTO t VALUES (1) INTO OUTFILE '/tmp/x'",
         b"SELECT * FROM python(sys)",
         b"SELECT * FROM executable('x', 'TSV', 'a String')",
         b"SELECT 1 INTO OUTFILE '/tmp/x'",
@@ -93,14 +99,36 @@ def test_a_statement_that_reaches_outside_the_data_path_is_refused(sql: bytes) -
 @pytest.mark.parametrize(
     "sql",
     [
-        b"SELECT 'file(1)', file FROM t",
-        b"SELECT count() FROM `file`",
-        b"INSERT INTO t VALUES ('file'), ('into outfile')",
+        b"SELECT 'file(1)', files FROM t -- file",
+        b"INSERT INTO t VALUES ('file'), ('into outfile'), ('; DROP TABLE t');",
+        "SELECT 'Größe', \"größe\" FROM t /* // größe */".encode(),
+        b"SELECT $a$ // $a$, x'616', 7 / 2 -- // /*",
         b"SELECT * FROM numbers(3)",
     ],
 )
 def test_a_harmless_statement_passes(sql: bytes) -> None:
     check(parse(sql))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *(f"SELECT file{chr(space)}('/etc/hostname')".encode() for space in (0xA0, 0x85, 0x3000, 0xFEFF)),
+        "SELECT 1 INTO\u2003OUTFILE '/tmp/x'".encode(),
+        b"SELECT 1 INTO\x00OUTFILE '/tmp/x'",
+        b"SELECT 1 // '\n INTO OUTFILE '/tmp/x' --'",
+        b"SELECT 1 /* /* */ ' */ INTO OUTFILE '/tmp/x' --'",
+        b"SELECT 1 */ 2",
+        rb"SELECT x'41\' INTO OUTFILE '/tmp/x' --'",
+        b"SELECT $a$ 'INTO OUTFILE '/tmp/x' --'",
+        b"INSERT INTO t VALUES (1); DROP TABLE t",
+        b"INSERT INTO t FORMAT Values (1);\nATTACH TABLE u FROM '/etc/' (a UInt8) ENGINE = Log",
+    ],
+)
+def test_what_the_engine_may_read_differently_is_refused(sql: bytes) -> None:
+    with pytest.raises(EngineError) as refused:
+        check(parse(sql))
+    assert refused.value.code == ErrorCode.SYNTAX_ERROR
 
 
 def test_an_error_of_the_engine_keeps_its_code_and_words() -> None:

@@ -30,7 +30,7 @@ from gpuledger.warehouse.embedded.statement import Statement
 DATABASE = "gpuledger"
 SESSION_TIMEOUT_S = 60  # ClickHouse's default_session_timeout
 MAX_SESSIONS = 1_000  # each holds a connection of some 100 kB
-_SETTING_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of a setting, or of a parameter of the query
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,10 @@ class Engine:
     def run(self, request: Request) -> Outcome:
         """Run one statement to its end. Raises EngineError with ClickHouse's code."""
         check(request.statement)
+        for what, names in (("setting", request.settings), ("parameter", request.parameters)):
+            for name in names:
+                if not _NAME.fullmatch(name):  # it becomes part of a statement
+                    raise EngineError(ErrorCode.BAD_ARGUMENTS, f"Invalid {what} name {name!r}")
         try:
             with self._connection(request) as connection, _settings(connection, request):
                 return _run(connection, request)
@@ -106,6 +110,8 @@ class Engine:
             raise EngineError.from_engine(str(error)) from error
         except chdb.ChdbError as error:
             raise EngineError.from_engine(str(error)) from error
+        except UnicodeError as error:  # of chDB, whose message quotes the bytes of a statement
+            raise EngineError(ErrorCode.SYNTAX_ERROR, "Syntax error: the statement is not UTF-8") from error
 
     @contextmanager
     def _connection(self, request: Request) -> Iterator[Any]:
@@ -174,9 +180,6 @@ def _quote(text: str) -> str:
 @contextmanager
 def _settings(connection: Any, request: Request) -> Iterator[None]:
     """Apply database and settings of this request; in a session, put back what was there before."""
-    for name in request.settings:
-        if not _SETTING_NAME.fullmatch(name):
-            raise EngineError(ErrorCode.BAD_ARGUMENTS, f"Invalid setting name {name!r}")
     before = _current(connection, request) if request.session_id and request.settings else {}
     database_before = ""
     if request.database and request.database != "default":
