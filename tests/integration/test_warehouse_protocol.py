@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -322,3 +323,51 @@ def test_what_was_acknowledged_survives_kill_9(new_embedded: EmbeddedWarehouse) 
     new_embedded.kill9()
     new_embedded.start()
     assert client(new_embedded).query("SELECT count(), sum(a) FROM t").first_row == (23, 253)
+
+
+def raw(server: EmbeddedWarehouse, head: bytes, body: bytes = b"SELECT 1") -> bytes:
+    """The status line and body of the answer to a request with bytes that no client library sends."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        if b"Host: " not in head:
+            head = b"Host: localhost\r\n" + head
+        size = b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body)
+        connection.sendall(b"POST / HTTP/1.1\r\n" + head + size + body)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+FORM = b"Content-Type: multipart/form-data; boundary=x\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "status"),
+    [
+        (b"Authorization: Basic \xff\xfe\r\n", b"SELECT 1", 403),
+        (b"X-ClickHouse-User: \xff\xfe\r\n", b"SELECT 1", 403),
+        (b"Host: [::1\r\n", b"SELECT 1", 403),
+        (b"Origin: http://[\r\n", b"SELECT 1", 403),
+        (b"X-ClickHouse-Format: CSV\xff\r\n", b"SELECT 1", 404),
+        (b"X-ClickHouse-Database: \xff\r\n", b"SELECT 1", 404),
+        (b"Content-Encoding: \xff\r\n", b"SELECT 1", 415),
+        (b"", b"\x99\x9c SELECT", 400),
+        (FORM, b"junk", 400),
+        (b"Content-Type: multipart/form-data\r\n", b"junk", 400),
+        (FORM, b"--x\r\nContent-Disposition: form-data\r\n\r\nSELECT 1\r\n--x--\r\n", 400),
+        (FORM, b"--x\r\nContent-Disposition: form-data; name=query\r\n\r\n\xff\r\n--x--\r\n", 400),
+    ],
+)
+def test_bytes_that_make_no_sense_get_an_error_of_clickhouse(
+    embedded: EmbeddedWarehouse, head: bytes, body: bytes, status: int
+) -> None:
+    answer = raw(embedded, head, body)
+    assert answer.split(b" ")[1] == b"%d" % status, answer
+    assert b"Code: " in answer
+    assert b"Traceback" not in answer
+
+
+def test_a_session_timeout_in_other_digits_is_a_bad_argument(embedded: EmbeddedWarehouse) -> None:
+    answer = httpx.post(
+        f"http://127.0.0.1:{embedded.port}/",
+        params={"session_id": "s", "session_timeout": "\u00b2"},
+        content="SELECT 1",
+    )
+    assert (answer.status_code, answer.headers["X-ClickHouse-Exception-Code"]) == (400, "36")

@@ -28,7 +28,7 @@ def decode(body: bytes, encoding: str, limit_bytes: int) -> bytes:
     if encoding in ("", "identity"):
         return body
     if encoding not in _DECOMPRESSORS:
-        raise EngineError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, f"Unknown Content-Encoding {encoding}")
+        raise EngineError(ErrorCode.UNSUPPORTED_MEDIA_TYPE, f"Unknown Content-Encoding {encoding!r}")
     try:
         return _decode_all(body, _DECOMPRESSORS[encoding], limit_bytes)
     except (OSError, EOFError, RuntimeError, zlib.error, zstd.ZstdError) as error:

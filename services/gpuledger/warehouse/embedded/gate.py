@@ -33,12 +33,13 @@ class Gate:
         if not self.password:
             _only_local(request)
         user, password = _credentials(request)
-        known = hmac.compare_digest(user.encode(), self.user.encode())
-        right = not self.password or hmac.compare_digest(password.encode(), self.password.encode())
+        known = hmac.compare_digest(_octets(user), self.user.encode())
+        right = not self.password or hmac.compare_digest(_octets(password), self.password.encode())
         if not (known and right):
+            shown = _octets(user).decode(errors="replace")
             raise EngineError(
                 ErrorCode.AUTHENTICATION_FAILED,
-                f"{user}: Authentication failed: password is incorrect, or there is no user with such name.",
+                f"{shown}: Authentication failed: password is incorrect, or there is no user with such name.",
             )
 
 
@@ -47,7 +48,7 @@ def _credentials(request: web.Request) -> tuple[str, str]:
     if header[:6].lower() == "basic ":
         try:
             user, _, password = base64.b64decode(header[6:], validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError) as error:
+        except (binascii.Error, ValueError) as error:
             raise EngineError(ErrorCode.AUTHENTICATION_FAILED, "Invalid HTTP Authorization header") from error
         return user, password
     if header:
@@ -60,13 +61,23 @@ def _credentials(request: web.Request) -> tuple[str, str]:
 
 def _only_local(request: web.Request) -> None:
     origin = request.headers.get("Origin")
-    hosts = [urlsplit(f"//{request.host}").hostname]
-    if origin is not None:
-        hosts.append(urlsplit(origin).hostname)
-    if not all(is_local(host) for host in hosts):
+    urls = [f"//{request.host}"] if origin is None else [f"//{request.host}", origin]
+    if not all(is_local(_host(url)) for url in urls):
         raise EngineError(
             ErrorCode.ACCESS_DENIED, "Without a password only this machine's own names are accepted"
         )
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:  # half of an IPv6 address
+        return None
+
+
+def _octets(text: str) -> bytes:
+    """The bytes of a header's text: aiohttp hands on what is no UTF-8 as lone surrogates."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def is_local(host: str | None) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+import structlog
 from aiohttp import web
 from multidict import MultiDict
 
@@ -39,6 +40,7 @@ _TRANSPORT = {
     "http_headers_progress_interval_ms", "enable_http_compression", "http_zlib_compression_level",
     "cancel_http_readonly_queries_on_client_close", "add_http_cors_header",
 }  # fmt: skip
+log = structlog.get_logger("gpuledger.warehouse")
 _CONTENT_TYPES = {
     "JSON": "application/json; charset=UTF-8",
     "JSONCompact": "application/json; charset=UTF-8",
@@ -103,6 +105,11 @@ class ClickHouseHttp:
             return await self._answer(request, call)
         except EngineError as error:
             return self._refusal(error, query_id)
+        except (OSError, web.HTTPException):
+            raise  # the client is gone, or aiohttp itself answers
+        except Exception as error:
+            log.error("a request failed", error=repr(error))
+            return self._refusal(EngineError(ErrorCode.UNKNOWN_EXCEPTION, "The server failed"), query_id)
 
     async def _answer(self, http: web.Request, call: _Call) -> web.Response:
         for name in ("compress", "decompress"):
@@ -180,8 +187,7 @@ async def _take_apart(request: web.Request, query_id: str) -> _Call:
     body = b""
     if request.method == "POST":
         if request.content_type == "multipart/form-data":
-            form = await request.post()
-            for name, value in form.items():
+            for name, value in (await _form(request)).items():
                 if not isinstance(value, str):
                     raise EngineError(ErrorCode.NOT_IMPLEMENTED, f"External table {name} is not supported")
                 parameters[name] = value
@@ -189,17 +195,32 @@ async def _take_apart(request: web.Request, query_id: str) -> _Call:
             body = await _body(request)
     query = parameters.get("query", "").encode()
     text = query + b"\n" + body if query and body else query or body
-    headers = {name: value for name, value in request.headers.items() if name.startswith("X-ClickHouse-")}
+    headers = {
+        name: value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        for name, value in request.headers.items()
+        if name.startswith("X-ClickHouse-")
+    }
     return _Call(text, parameters, query_id, headers)
+
+
+async def _form(request: web.Request) -> Mapping[str, object]:
+    try:
+        return await request.post()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise _too_large() from error
+    except (ValueError, LookupError, RuntimeError) as error:
+        raise EngineError(ErrorCode.BAD_ARGUMENTS, "Cannot read the multipart form") from error
+
+
+def _too_large() -> EngineError:
+    return EngineError(ErrorCode.QUERY_IS_TOO_LARGE, f"Body is larger than {MAX_BODY_BYTES} bytes")
 
 
 async def _body(request: web.Request) -> bytes:
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge as error:
-        raise EngineError(
-            ErrorCode.QUERY_IS_TOO_LARGE, f"Body is larger than {MAX_BODY_BYTES} bytes"
-        ) from error
+        raise _too_large() from error
     encoding = request.headers.get("Content-Encoding", "").lower()
     if not encoding:
         return body
@@ -208,7 +229,7 @@ async def _body(request: web.Request) -> bytes:
 
 def _session_timeout(parameters: Mapping[str, str]) -> int:
     text = parameters.get("session_timeout", str(SESSION_TIMEOUT_S))
-    if not text.isdigit() or int(text) > MAX_SESSION_TIMEOUT_S:
+    if not (text.isascii() and text.isdigit()) or int(text) > MAX_SESSION_TIMEOUT_S:
         raise EngineError(
             ErrorCode.BAD_ARGUMENTS, f"Invalid session timeout: {text!r}, at most {MAX_SESSION_TIMEOUT_S}"
         )
