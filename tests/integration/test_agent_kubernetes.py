@@ -1,0 +1,91 @@
+"""An agent on a Kubernetes node, from the kubelet's socket and the API to gpu.telemetry on a real Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuledger.agent.simulated import SimulatedNode
+from gpuledger.bus import BusSettings, apply_topics
+from gpuledger.contract.records import Holdings
+from gpuledger.localstack import Kafka, Registry
+from tests.support.kafka import STACK_DIRECTORY
+from tests.support.kube_api import NODES, PODS, KubeApi, node, pod
+from tests.support.kubelet import Kubelet
+from tests.support.telemetry import agent_command, lifetimes, running_agent, telemetry, until
+
+LABELS = {
+    "node.kubernetes.io/instance-type": "p5.48xlarge",
+    "nvidia.com/gpu.sharing-strategy": "time-slicing",
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    with Kafka(tmp_path_factory.mktemp("kafka"), STACK_DIRECTORY) as server:
+        apply_topics(BusSettings.load(kafka_bootstrap=server.bootstrap), partitions=3, replication=1)
+        yield server
+
+
+@pytest.fixture
+def api() -> Iterator[KubeApi]:
+    server = KubeApi()
+    yield server
+    server.close()
+
+
+def test_holders_names_and_labels_reach_the_keyframe_and_a_late_name_amends(
+    broker: Kafka, registry: Registry, api: KubeApi, tmp_path: Path
+) -> None:
+    simulated = SimulatedNode(1)
+    pods = [(actor.pod, actor.device) for actor in simulated.actors if actor.pod is not None]
+    late = pods[-1][0]
+    kubelet = Kubelet(tmp_path / "kubelet.sock")
+    shared = simulated.devices[1].uuid
+    kubelet.offer("nvidia.com/gpu", [simulated.devices[0].uuid])
+    kubelet.offer("nvidia.com/gpu.shared", [f"{shared}::{slot}" for slot in range(3)])
+    api.put(NODES, node("node-a", labels=LABELS))
+    for slot, (known, device) in enumerate(pods):
+        id_ = simulated.devices[device].uuid + (f"::{slot - 1}" if device == 1 else "")
+        kubelet.give(known.name, {"nvidia.com/gpu": [id_]}, known.namespace)
+        if known is not late:
+            api.put(PODS, pod(known.uid, known.name, known.namespace))
+    command = agent_command(
+        broker,
+        registry,
+        "late-name",
+        tmp_path / "state",
+        [
+            *("--source", "simulated", "--window-s", "2", "--no-lifetime"),
+            *("--holders-from", "kubernetes", "--kube-api", api.access.url, "--kube-node", "node-a"),
+            *("--kubelet-socket", str(kubelet.socket)),
+        ],
+    )
+
+    def holdings() -> list[Holdings]:
+        return [told.body for told in telemetry(broker, "late-name") if isinstance(told.body, Holdings)]
+
+    with running_agent(command, tmp_path / "agent.log") as agent:
+        until(lambda: sum(state.keyframe for state in holdings()) >= 2, 60)
+        api.put(PODS, pod(late.uid, late.name, late.namespace))
+        until(lambda: any(state.header.amendment for state in holdings()), 60)
+        until(lambda: any(late.uid in {h.consumer for h in state.holders} for state in holdings()), 60)
+        agent.stop()
+    kubelet.down()
+    keyframe = next(state for state in holdings() if state.keyframe)
+    assert keyframe.layout.instance_type == "p5.48xlarge"
+    assert [(d.sharing, d.replicas) for d in keyframe.layout.devices[:2]] == [
+        ("exclusive", 1),
+        ("time_slicing", 3),
+    ]
+    named = {known.uid for known, _ in pods} - {late.uid}
+    assert {holder.consumer for holder in keyframe.holders} == named
+    assert {process.consumer for process in keyframe.processes if process.pending} == {late.uid}
+    for amendment in (state for state in holdings() if state.header.amendment):
+        assert {process.consumer for process in amendment.processes} == {late.uid}
+        assert [(known.name, known.namespace) for known in amendment.pods] == [(late.name, late.namespace)]
+    told = telemetry(broker, "late-name")
+    assert [record.headers.id.sequence for record in told] == list(range(len(told)))
+    assert lifetimes(broker, "late-name") == []
