@@ -15,17 +15,23 @@ NESTED_ROUNDS = 23
 JUMPS = 7
 
 
-@pytest.fixture(params=LOADERS)
-def nested(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProbeSource]:
-    library = tmp_path / "libcuda.so.1"
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("nested")
+    library = directory / "libcuda.so.1"
     compile_c(["nested.c"], library, ["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"])
-    compile_c(["jumps.c"], tmp_path / "jumps", [f"-L{tmp_path}", "-l:libcuda.so.1"])
-    with started(library, loader=request.param) as source:
+    compile_c(["jumps.c"], directory / "jumps", [f"-L{directory}", "-l:libcuda.so.1"])
+    return directory
+
+
+@pytest.fixture(scope="module", params=LOADERS)
+def nested(request: pytest.FixtureRequest, place: Path) -> Iterator[ProbeSource]:
+    with started(place / "libcuda.so.1", loader=request.param) as source:
         yield source
 
 
-def test_a_call_inside_a_call_is_a_call_of_its_own(nested: ProbeSource, tmp_path: Path) -> None:
-    pid, _ = run([tmp_path / "jumps"], tmp_path)
+def test_a_call_inside_a_call_is_a_call_of_its_own(nested: ProbeSource, place: Path) -> None:
+    pid, _ = run([place / "jumps"], place)
     events = events_of(nested, pid)[: 3 * NESTED_ROUNDS]
     inner, outer = Operation.SYNCHRONIZE_STREAM, Operation.SYNCHRONIZE_CONTEXT
     assert events["operation"].tolist() == [inner, inner, outer] * NESTED_ROUNDS
@@ -35,17 +41,18 @@ def test_a_call_inside_a_call_is_a_call_of_its_own(nested: ProbeSource, tmp_path
 
 
 def test_calls_that_never_return_are_counted_and_disturb_none_that_do(
-    nested: ProbeSource, tmp_path: Path
+    nested: ProbeSource, place: Path
 ) -> None:
-    pid, _ = run([tmp_path / "jumps"], tmp_path)
+    before = nested.losses()
+    pid, _ = run([place / "jumps"], place)
     events = events_of(nested, pid)
     assert events["operation"].tolist()[3 * NESTED_ROUNDS :] == [
         Operation.SYNCHRONIZE_EVENT,
         Operation.SYNCHRONIZE_STREAM,
     ]
     losses = nested.losses()
-    assert losses.unreturned == JUMPS
-    assert losses.events == JUMPS
+    assert losses.unreturned - before.unreturned == JUMPS
+    assert losses.events - before.events == JUMPS
     assert losses.duplicate == 0
 
 

@@ -27,8 +27,7 @@ ATTACH_UPROBE_MULTI: Final = 48
 _MULTI_RETURN: Final = 1
 _PERF_FLAG_CLOEXEC: Final = 8
 _PERF_ATTRIBUTE_BYTES: Final = 112  # PERF_ATTR_SIZE_VER5, known to every kernel that has perf links
-_UPROBE_TYPE: Final = Path("/sys/bus/event_source/devices/uprobe/type")
-_RETURN_FORMAT: Final = Path("/sys/bus/event_source/devices/uprobe/format/retprobe")
+_PERF_DEVICES: Final = Path("/sys/bus/event_source/devices")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -80,11 +79,22 @@ def attach_uprobe(program: int, path: str, offset: int, cookie: int, at_return: 
 
     Returns a descriptor; closing it detaches. Raises OSError as the kernel says.
     """
-    name = ctypes.create_string_buffer(path.encode())
-    config = 1 << int(_RETURN_FORMAT.read_text().split(":")[1]) if at_return else 0
+    return _attach_perf("uprobe", program, path, offset, cookie, at_return)
+
+
+def attach_kprobe(program: int, function: str, cookie: int, at_return: bool) -> int:
+    """Runs ``program`` at the entry of a function of the kernel or a module, or at its return; else as
+    `attach_uprobe`."""
+    return _attach_perf("kprobe", program, function, 0, cookie, at_return)
+
+
+def _attach_perf(kind: str, program: int, target: str, offset: int, cookie: int, at_return: bool) -> int:
+    name = ctypes.create_string_buffer(target.encode())
+    place = _PERF_DEVICES / kind
+    config = 1 << int((place / "format" / "retprobe").read_text().split(":")[1]) if at_return else 0
     attribute = struct.pack(
         "=IIQQQQQIIQQ",
-        int(_UPROBE_TYPE.read_text()),
+        int((place / "type").read_text()),
         _PERF_ATTRIBUTE_BYTES,
         config,
         1,

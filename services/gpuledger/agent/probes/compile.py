@@ -1,4 +1,4 @@
-"""``python -m gpuledger.agent.probes.compile``: makes the object that the libbpf loader takes.
+"""``python -m gpuledger.agent.probes.compile``: makes the objects that the libbpf loader takes.
 
 Done once when the project is built, never on a node. Needs clang and libbpf's headers (Debian: clang,
 libbpf-dev); llvm-strip takes the debug information off where it is there.
@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from gpuledger.agent.probes.libbpf import BUILT
-from gpuledger.agent.probes.loader import CHECKOUT, MAIN_SOURCE
+from gpuledger.agent.probes.libbpf import BUILT, DRIVER_BUILT
+from gpuledger.agent.probes.loader import CHECKOUT, DRIVER_SOURCE, MAIN_SOURCE
 from gpuledger.agent.probes.symbols import Limits, c_preamble, table_digest
 
 _ARCHITECTURES: Final = {"x86_64": "x86", "aarch64": "arm64"}
@@ -24,9 +24,14 @@ _SURROUNDINGS: Final = "object.h"
 
 
 def compile_object(
-    destination: Path = BUILT, sources: Path = CHECKOUT / "bpf", machine: str = platform.machine()
+    destination: Path = BUILT,
+    main: str = MAIN_SOURCE,
+    sources: Path = CHECKOUT / "bpf",
+    machine: str = platform.machine(),
 ) -> None:
-    """Raises CalledProcessError where the compiler refuses, FileNotFoundError where there is none."""
+    """Makes one object, in place of an older one at once.
+
+    Raises CalledProcessError where the compiler refuses, FileNotFoundError where there is none."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     new = destination.with_suffix(".new")
     with tempfile.TemporaryDirectory() as directory:
@@ -36,7 +41,7 @@ def compile_object(
         command = ["clang", "-target", "bpf", "-g", "-O2", "-Wall", "-Werror", "-Wno-unused-function"]
         command += [f"-D__TARGET_ARCH_{_ARCHITECTURES[machine]}", f"-I/usr/include/{machine}-linux-gnu"]
         command += ["-include", str(preamble), "-include", str(sources / _SURROUNDINGS)]
-        command += ["-c", str(sources / MAIN_SOURCE), "-o", str(new)]
+        command += ["-c", str(sources / main), "-o", str(new)]
         subprocess.run(command, check=True)
     if shutil.which("llvm-strip"):
         subprocess.run(["llvm-strip", "-g", str(new)], check=True)
@@ -45,4 +50,5 @@ def compile_object(
 
 if __name__ == "__main__":
     compile_object()
+    compile_object(DRIVER_BUILT, DRIVER_SOURCE)
     sys.exit(0)

@@ -8,7 +8,9 @@ API: https://docs.ebpf.io/ebpf-library/libbpf/userspace/ (libbpf 1.0 and later).
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +20,6 @@ from gpuledger.agent.probes.loader import (
     CHECKOUT,
     INSTALLED,
     MULTI_KERNEL,
-    TRACEPOINT_PROGRAMS,
     UPROBE_PROGRAMS,
     kernel_version,
 )
@@ -27,8 +28,9 @@ from gpuledger.contract.errors import Unsupported
 
 LIBRARY: Final = "libbpf.so.1"
 OBJECT: Final = "cuda.bpf.o"
+DRIVER_OBJECT: Final = "nvidia.bpf.o"
 BUILT: Final = CHECKOUT / "build" / "bpf" / OBJECT
-_PLACES: Final = (INSTALLED / OBJECT, BUILT)
+DRIVER_BUILT: Final = BUILT.with_name(DRIVER_OBJECT)
 
 _SAID_CHARACTERS: Final = 4000  # the end of the verifier's log, where its reason stands
 _LINE_BYTES: Final = 1 << 16
@@ -49,9 +51,9 @@ _SIGNATURES: Final = {
 }
 
 
-def object_path() -> Path | None:
-    """Where the object of this installation is, None where none was built."""
-    return next((path for path in _PLACES if path.is_file()), None)
+def object_path(name: str = OBJECT) -> Path | None:
+    """Where an object of this installation is, None where none was built."""
+    return next((path for path in (INSTALLED / name, BUILT.with_name(name)) if path.is_file()), None)
 
 
 def libbpf_problem() -> str | None:
@@ -81,7 +83,7 @@ class _Library:
         self._format = ctypes.CDLL(None).vsnprintf
         self._format.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p]
         self._said: list[str] = []
-        self._listener = _PRINT(self._listen)  # kept: libbpf calls it as long as it is loaded
+        self._listener = _PRINT(self._listen)
         self.api.libbpf_set_print(self._listener)
 
     def _listen(self, level: int, text: bytes, arguments: int) -> int:
@@ -97,44 +99,40 @@ class _Library:
         return said[-_SAID_CHARACTERS:].strip()
 
 
-class LibbpfLoader:
-    """Loads the object compiled ahead. Needs root (or CAP_BPF and CAP_PERFMON), libbpf.so.1 and BTF.
+@functools.cache
+def _library() -> _Library:
+    """One for the process: libbpf keeps a single listener, and calls it as long as it is loaded."""
+    return _Library()
 
-    ``multi`` as in `Loader`; by default what the kernel can. Raises Unsupported where something is missing,
-    the object is of another version than this code, or the kernel refuses the programs.
+
+class BpfObject:
+    """Programs and maps of one object in the kernel; owns their descriptors until `close`.
+
+    ``entries`` are sizes of maps by name, ``attach_types`` expected attach types of programs where they need
+    one. Raises Unsupported where something is missing, the object is of another version than this code, or
+    the kernel refuses the programs.
     """
 
-    def __init__(self, limits: Limits, multi: bool | None = None, path: Path | None = None) -> None:
-        self.multi: Final = kernel_version() >= MULTI_KERNEL if multi is None else multi
-        place = path or object_path()
-        if place is None:
-            raise Unsupported(f"the probes were not compiled ahead: no {OBJECT} (make bpf)")
-        image = place.read_bytes()
+    def __init__(self, path: Path, entries: Mapping[str, int], attach_types: Mapping[str, int]) -> None:
+        image = path.read_bytes()
         if table_digest().encode() not in image:
-            raise Unsupported(f"{place} was compiled for another version of the probes: build it again")
-        self._library = _Library()
+            raise Unsupported(f"{path} was compiled for another version of the probes: build it again")
+        self._library = _library()
         self._api = self._library.api
         self._object: int | None = self._api.bpf_object__open_mem(image, len(image), None)
         if not self._object:
-            raise self._refusal(f"{place} is no object of probes")
+            raise self._refusal(f"{path} is no object of probes")
         try:
-            self._set_up(limits)
+            for name, count in entries.items():
+                if self._api.bpf_map__set_max_entries(self._find_map(name), count):
+                    raise self._refusal(f"map {name} can not have {count} entries")
+            for name, attach_type in attach_types.items():
+                self._api.bpf_program__set_expected_attach_type(self._find_program(name), attach_type)
             if self._api.bpf_object__load(self._object):
                 raise self._refusal("the kernel refuses the probes")
         except BaseException:
             self.close()
             raise
-
-    def _set_up(self, limits: Limits) -> None:
-        for name, entries in limits.map_entries().items():
-            if self._api.bpf_map__set_max_entries(self._map(name), entries):
-                raise self._refusal(f"map {name} can not have {entries} entries")
-        if self.multi:
-            for name in UPROBE_PROGRAMS:
-                program = self._find_program(name)
-                self._api.bpf_program__set_expected_attach_type(program, bpfsys.ATTACH_UPROBE_MULTI)
-        for name in TRACEPOINT_PROGRAMS:
-            self._find_program(name)
 
     def _refusal(self, what: str) -> Unsupported:
         code = ctypes.get_errno()
@@ -146,22 +144,37 @@ class LibbpfLoader:
             raise KeyError(name)
         return found
 
-    def _map(self, name: str) -> int:
+    def _find_map(self, name: str) -> int:
         found: int | None = self._api.bpf_object__find_map_by_name(self._object, name.encode())
         if not found:
             raise KeyError(name)
         return found
 
     def program(self, name: str) -> int:
-        """See `Loader`."""
+        """The descriptor of a program. Raises KeyError."""
         return int(self._api.bpf_program__fd(self._find_program(name)))
 
     def map(self, name: str) -> int:
-        """See `Loader`."""
-        return int(self._api.bpf_map__fd(self._map(name)))
+        """The descriptor of a map. Raises KeyError."""
+        return int(self._api.bpf_map__fd(self._find_map(name)))
 
     def close(self) -> None:
-        """See `Loader`."""
+        """Unloads what nothing is attached to any more. May be called twice."""
         if self._object:
             self._api.bpf_object__close(self._object)
             self._object = None
+
+
+class LibbpfLoader(BpfObject):
+    """`Loader` of the object compiled ahead. Needs root (or CAP_BPF and CAP_PERFMON), libbpf.so.1 and BTF.
+
+    ``multi`` as in `Loader`; by default what the kernel can. Raises Unsupported.
+    """
+
+    def __init__(self, limits: Limits, multi: bool | None = None, path: Path | None = None) -> None:
+        self.multi: Final = kernel_version() >= MULTI_KERNEL if multi is None else multi
+        place = path or object_path()
+        if place is None:
+            raise Unsupported(f"the probes were not compiled ahead: no {OBJECT} (make bpf)")
+        attach_types = dict.fromkeys(UPROBE_PROGRAMS, bpfsys.ATTACH_UPROBE_MULTI) if self.multi else {}
+        super().__init__(place, limits.map_entries(), attach_types)

@@ -19,6 +19,7 @@ SOURCE_PLACES: Final = (INSTALLED, CHECKOUT / "bpf")
 """Inside the installed distribution, or at the top of a checkout."""
 
 MAIN_SOURCE: Final = "cuda.bpf.c"
+DRIVER_SOURCE: Final = "nvidia.bpf.c"
 
 UPROBE_PROGRAMS: Final = (*ENTRY_PROGRAMS.values(), RETURN_PROGRAM)
 TRACEPOINT_PROGRAMS: Final = {"on_exit": "sched_process_exit", "on_exec": "sched_process_exec"}

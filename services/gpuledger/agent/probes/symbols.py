@@ -26,6 +26,7 @@ from gpuledger.contract.operations import Operation
 
 __all__ = [
     "COUNTS",
+    "DRIVER_COUNTS",
     "ENTRY_PROGRAMS",
     "RETURN_PROGRAM",
     "SILENT",
@@ -59,6 +60,9 @@ _SYMBOL_SHIFT: Final = sum(bits for _, bits in _COOKIE_FIELDS)
 
 COUNTS: Final = ("process_ends", "not_ready")
 """What is counted behind the losses, and is none."""
+
+DRIVER_COUNTS: Final = ("ring_full", "threads_full", "return_without_entry", "registrations_full")
+"""What bpf/nvidia.bpf.c counts as lost, in order."""
 
 PAGE_BYTES: Final = mmap.PAGESIZE  # the unit in which the kernel sizes ring buffers
 CUDA_ERROR_NOT_READY: Final = 600  # cuda.h
@@ -133,11 +137,14 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
         shift += bits
     defines |= {f"EFFECT_{e.name}": e.value for e in Effect}
     defines |= {f"SPACE_{s.name}": s.value for s in Space}
-    defines |= {f"OPERATION_{o.name}": o.value for o in Operation if o.name.startswith("COPY_")}
+    defines |= {f"OPERATION_{o.name}": o.value for o in Operation if o.name.startswith(("COPY_", "IOCTL_"))}
     loss_names = [f.name for f in fields(Losses)]
     defines |= {f"LOSS_{name.upper()}": index for index, name in enumerate(loss_names)}
     for index, name in enumerate(COUNTS, len(loss_names)):
         defines[f"COUNT_{name.upper()}"] = index
+    for index, name in enumerate(DRIVER_COUNTS):
+        defines[f"DRIVER_{name.upper()}"] = index
+    defines["DRIVER_COUNT"] = len(DRIVER_COUNTS)
     defines["LOSS_COUNT"] = len(loss_names) + len(COUNTS)
     defines |= offsets
     return "".join(f"#define {name} {value}\n" for name, value in defines.items())

@@ -1,0 +1,101 @@
+"""Runs inside the booted kernel: loads stub modules, probes them, and says what was seen as one line of JSON.
+
+``python -m tests.kernel.guest DIRECTORY FAMILY...``: DIRECTORY holds ``app``,
+FAMILY/nvidia*.ko and bench/ (tests.bpf.workbench).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from gpuledger.agent.probes import Limits, LoaderKind, ProbeSource
+from gpuledger.agent.probes.driver import DriverProbes
+from gpuledger.agent.probes.ioctls import ioctl_name
+from gpuledger.contract.operations import Operation
+from tests.bpf.workbench import Bench, events_of, run
+
+MODULES = ("nvidia", "nvidia-uvm")
+BENCH = "bench"
+PREFIX = "@@ result "
+SLOW = "RM_MAP_MEMORY_DMA"
+
+
+def observe(directory: Path, family: str) -> dict[str, Any]:
+    """What the probes say of one run of the program over one family of stub modules."""
+    for module in MODULES:
+        subprocess.run(["busybox", "insmod", directory / family / f"{module}.ko"], check=True)
+    probes = DriverProbes()
+    report = probes.start()
+    with subprocess.Popen(
+        [directory / "app"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as app:
+        assert app.stdin is not None
+        assert app.stdout is not None
+        said = app.stdout.readline().strip()
+        registrations = [(r.uuid, r.mig) for r in probes.registrations() if r.pid == app.pid]
+        app.stdin.close()
+    events = probes.drain()
+    mine = events[events["pid"] == app.pid]
+    left = len(probes.registrations())
+    rows = Counter(
+        (
+            Operation(int(event["operation"])).name,
+            ioctl_name(int(event["operation"]), int(event["function"])),
+            int(event["stream"]),
+            int(event["result"]),
+        )
+        for event in mine
+    )
+    slow = [
+        int(e["duration_ns"]) for e in mine if ioctl_name(int(e["operation"]), int(e["function"])) == SLOW
+    ]
+    losses = probes.losses()
+    probes.close()
+    for module in reversed(MODULES):
+        subprocess.run(["busybox", "rmmod", module], check=True)
+    return {
+        "attached": report.attached,
+        "missing": report.missing,
+        "said": said,
+        "status": app.returncode,
+        "rows": sorted([*key, count] for key, count in rows.items()),
+        "registrations": registrations,
+        "registrations_left": left,
+        "slow_ns": slow,
+        "starts": len(set(mine["start_ns"].tolist())),
+        "losses": [losses.ring_full, losses.threads_full, losses.return_without_entry],
+    }
+
+
+def observe_cuda(directory: Path) -> dict[str, Any]:
+    """What the probes on the CUDA library say of the program that calls every probed function."""
+    bench = Bench(directory / BENCH)
+    source = ProbeSource(Limits(ring_bytes=1 << 20), loader=LoaderKind.LIBBPF)
+    source.start()
+    source.preattach(bench.library)
+    pid, out = run([bench.program("calls")], bench.directory)
+    events = events_of(source, pid)
+    expected = [line.split() for line in out.splitlines()]
+    columns = ("bytes", "stream", "function", "launched_threads", "ordinal", "result")
+    seen = [[str(event[column]) for column in columns] for event in events]
+    differing = [row for row, values in zip(expected, seen, strict=False) if row[1:] != values]
+    lost = source.losses().events
+    source.close()
+    return {"calls": len(expected), "events": len(seen), "differing": differing[:5], "lost": lost}
+
+
+def main() -> None:
+    directory = Path(sys.argv[1])
+    result: dict[str, Any] = {family: observe(directory, family) for family in sys.argv[2:]}
+    result |= {"cuda": observe_cuda(directory), "kernel": os.uname().release}
+    print("\n" + PREFIX + json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+/* A module with the entry points of the NVIDIA driver and no hardware. With FRONTEND it has the names of the
+ * branches 515 to 535, where nvidia_frontend_* call nvidia_* behind them, else those of 545 and later. */
+#include <linux/cdev.h>
+#include <linux/delay.h>
+#include <linux/device.h>
+#include <linux/fs.h>
+#include <linux/module.h>
+
+#define MAJOR_NUMBER 195
+#define REFUSED 0x7f /* the number of an ioctl that is answered with ENOTTY */
+#define SLOW 0x57    /* one that takes 2 ms */
+
+#ifdef FRONTEND
+#define ENTRY(name) nvidia_frontend_##name
+#else
+#define ENTRY(name) nvidia_##name
+#endif
+
+static const int minors[] = {0, 1, 255};
+static struct cdev device;
+static struct class *devices;
+
+noinline long do_driver_ioctl(unsigned command)
+{
+    if (_IOC_TYPE(command) != 'F')
+        return -EINVAL;
+    if (_IOC_NR(command) == SLOW)
+        usleep_range(2000, 2500);
+    return _IOC_NR(command) == REFUSED ? -ENOTTY : 0;
+}
+
+#ifdef FRONTEND
+noinline int nvidia_open(struct inode *inode, struct file *file)
+{
+    file->private_data = inode;
+    return 0;
+}
+
+noinline int nvidia_close(struct inode *inode, struct file *file)
+{
+    file->private_data = NULL;
+    return 0;
+}
+
+static int (*volatile behind_open)(struct inode *, struct file *) = nvidia_open;
+static int (*volatile behind_close)(struct inode *, struct file *) = nvidia_close;
+
+noinline int nvidia_frontend_open(struct inode *inode, struct file *file)
+{
+    return behind_open(inode, file);
+}
+
+noinline int nvidia_frontend_close(struct inode *inode, struct file *file)
+{
+    return behind_close(inode, file);
+}
+#else
+noinline int nvidia_open(struct inode *inode, struct file *file)
+{
+    file->private_data = inode;
+    return 0;
+}
+
+noinline int nvidia_close(struct inode *inode, struct file *file)
+{
+    file->private_data = NULL;
+    return 0;
+}
+#endif
+
+noinline long ENTRY(unlocked_ioctl)(struct file *file, unsigned command, unsigned long argument)
+{
+    return do_driver_ioctl(command);
+}
+
+static const struct file_operations operations = {
+    .owner = THIS_MODULE,
+    .open = ENTRY(open),
+    .release = ENTRY(close),
+    .unlocked_ioctl = ENTRY(unlocked_ioctl),
+};
+
+static int __init begin(void)
+{
+    int result = register_chrdev_region(MKDEV(MAJOR_NUMBER, 0), 256, "nvidia");
+    if (result)
+        return result;
+    cdev_init(&device, &operations);
+    result = cdev_add(&device, MKDEV(MAJOR_NUMBER, 0), 256);
+    devices = class_create(THIS_MODULE, "nvidia_stub");
+    for (int i = 0; i < ARRAY_SIZE(minors); i++)
+        device_create(devices, NULL, MKDEV(MAJOR_NUMBER, minors[i]), NULL, minors[i] == 255 ? "nvidiactl" : "nvidia%d",
+                      minors[i]);
+    return result;
+}
+
+static void __exit end(void)
+{
+    for (int i = 0; i < ARRAY_SIZE(minors); i++)
+        device_destroy(devices, MKDEV(MAJOR_NUMBER, minors[i]));
+    class_destroy(devices);
+    cdev_del(&device);
+    unregister_chrdev_region(MKDEV(MAJOR_NUMBER, 0), 256);
+}
+
+module_init(begin);
+module_exit(end);
+MODULE_LICENSE("GPL");

@@ -1,0 +1,96 @@
+"""Probes on the NVIDIA driver's entry points, in a kernel that has kprobes and modules with these names."""
+
+from __future__ import annotations
+
+import errno
+import json
+from typing import Any
+
+import pytest
+
+from gpuledger.agent.probes.compile import compile_object
+from gpuledger.agent.probes.libbpf import DRIVER_BUILT
+from gpuledger.agent.probes.loader import DRIVER_SOURCE
+from tests.bpf.workbench import build
+from tests.kernel.guest import BENCH, PREFIX
+from tests.kernel.machine import FAMILIES, build_programs, run_in_guest
+
+UUIDS = ["00010203-0405-0607-0809-0a0b0c0d0e0f", "10111213-1415-1617-1819-1a1b1c1d1e1f"]
+CONTROL, FIRST, SECOND, UVM = 255, 0, 1, 0  # minor numbers of the device nodes
+
+EXPECTED = [
+    ["IOCTL_ALLOCATE", "RM_ALLOC", CONTROL, 0, 43],
+    ["IOCTL_CLOSE", "", FIRST, 0, 1],
+    ["IOCTL_CLOSE", "", SECOND, 0, 1],
+    ["IOCTL_CLOSE", "", CONTROL, 0, 1],
+    ["IOCTL_CONTROL", "RM_CONTROL", FIRST, 0, 13],
+    ["IOCTL_CONTROL", "RM_CONTROL", CONTROL, 0, 101],
+    ["IOCTL_FREE", "RM_FREE", CONTROL, 0, 41],
+    ["IOCTL_MAP_MEMORY", "RM_MAP_MEMORY", FIRST, 0, 17],
+    ["IOCTL_MAP_MEMORY", "RM_MAP_MEMORY_DMA", SECOND, 0, 3],
+    ["IOCTL_OPEN", "", FIRST, 0, 1],
+    ["IOCTL_OPEN", "", SECOND, 0, 1],
+    ["IOCTL_OPEN", "", CONTROL, 0, 1],
+    ["IOCTL_OTHER", "0xc004467f", FIRST, errno.ENOTTY, 5],
+    ["IOCTL_OTHER", "CARD_INFO", FIRST, 0, 7],
+    ["IOCTL_UVM_OTHER", "INITIALIZE", UVM, 0, 1],
+    ["IOCTL_UVM_REGISTER_GPU", "REGISTER_GPU", UVM, 0, 2],
+]
+"""operation, name, minor number, errno, calls: what src/app.c does"""
+
+
+@pytest.fixture(scope="module")
+def seen() -> dict[str, Any]:
+    """What the guest saw, by family of names."""
+    compile_object()
+    compile_object(DRIVER_BUILT, DRIVER_SOURCE)
+    place = build_programs()
+    (place / BENCH).mkdir(exist_ok=True)
+    build(place / BENCH)
+    said = run_in_guest(["-m", "tests.kernel.guest", str(place), *FAMILIES])
+    lines = [line for line in said.splitlines() if line.startswith(PREFIX)]
+    assert lines, said[-4000:]
+    result: dict[str, Any] = json.loads(lines[0].removeprefix(PREFIX))
+    return result
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_call_is_counted_once_with_its_name_its_node_and_its_error(
+    seen: dict[str, Any], family: str
+) -> None:
+    of = seen[family]
+    assert (of["said"], of["status"]) == ("done", 0)
+    assert of["rows"] == EXPECTED
+    assert of["losses"] == [0, 0, 0]
+    assert of["starts"] == 1
+
+
+def test_the_names_of_both_families_are_found(seen: dict[str, Any]) -> None:
+    always = ["uvm_unlocked_ioctl_entry", "uvm_api_register_gpu"]
+    old = ["nvidia_frontend_open", "nvidia_frontend_close", "nvidia_frontend_unlocked_ioctl"]
+    assert seen["535"]["attached"] == old + always
+    assert seen["545"]["attached"] == ["nvidia_open", "nvidia_close", "nvidia_unlocked_ioctl", *always]
+    assert seen["535"]["missing"] == seen["545"]["missing"] == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_devices_that_a_process_registers_are_known_while_it_lives(
+    seen: dict[str, Any], family: str
+) -> None:
+    assert seen[family]["registrations"] == [[UUIDS[0], False], [UUIDS[1], True]]
+    assert seen[family]["registrations_left"] == 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_call_takes_as_long_as_it_takes(seen: dict[str, Any], family: str) -> None:
+    assert len(seen[family]["slow_ns"]) == 3
+    assert min(seen[family]["slow_ns"]) >= 2_000_000
+
+
+def test_an_older_kernel_counts_cuda_calls_exactly_from_the_same_object(seen: dict[str, Any]) -> None:
+    """6.1 has no multi links, and structures that lie elsewhere than in the kernel of the build."""
+    assert seen["kernel"].startswith("6.1.")
+    assert seen["cuda"]["calls"] > 4000
+    assert seen["cuda"]["events"] == seen["cuda"]["calls"]
+    assert seen["cuda"]["differing"] == []
+    assert seen["cuda"]["lost"] == 0
