@@ -56,6 +56,12 @@ class Complaints:
         return f" ({self._last})" if self._last else ""
 
 
+def says_no_topic(error: KafkaError | KafkaException) -> bool:
+    """Whether a topic or partition is not there, or was forgotten by a client whose brokers are away."""
+    cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
+    return cause.code() in _NO_TOPIC
+
+
 def typed(error: KafkaError | KafkaException, doing: str) -> GpuledgerError:
     """The error of our tree; `doing` says what was being done, with topic and partition where known.
 

@@ -10,11 +10,11 @@ from typing import Self, cast
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from gpuledger.bus.kafka_errors import KAFKA_LOGGER, typed
+from gpuledger.bus.kafka_errors import KAFKA_LOGGER, says_no_topic, typed
 from gpuledger.bus.records import Incoming
 from gpuledger.bus.settings import BusSettings, ClientConfig
 from gpuledger.bus.topics import MAX_BATCH_BYTES
-from gpuledger.contract.errors import ConfigError, KafkaUnavailable
+from gpuledger.contract.errors import ConfigError, GpuledgerError, KafkaUnavailable
 
 REQUEST_TIMEOUT_S = 30.0
 STALL_TIMEOUT_S = 60.0  # nothing at all for so long, while records are known to lie there: the broker is away
@@ -89,7 +89,7 @@ class PartitionReader:
                 TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT_S
             )
         except KafkaException as error:
-            raise typed(error, f"asking for the bounds of {topic}/{partition}") from error
+            raise self._typed(error, topic, partition, "asking for the bounds of") from error
         return low, high
 
     def offset_at(self, topic: str, partition: int, unix_ns: int) -> int:
@@ -99,9 +99,9 @@ class PartitionReader:
         try:
             (found,) = self._consumer.offsets_for_times([asked], timeout=REQUEST_TIMEOUT_S)
         except KafkaException as error:
-            raise typed(error, f"searching {topic}/{partition} by time") from error
+            raise self._typed(error, topic, partition, "searching by time in") from error
         if found.error is not None:
-            raise typed(found.error, f"searching {topic}/{partition} by time")
+            raise self._typed(found.error, topic, partition, "searching by time in")
         return found.offset if found.offset >= 0 else self.bounds(topic, partition)[1]
 
     def read_to_end(self, topic: str, partition: int, first: int | None = None) -> Iterator[Incoming]:
@@ -143,11 +143,26 @@ class PartitionReader:
                         if int(message.offset() or 0) >= end:
                             return
                     elif error.fatal() or not error.retriable():
-                        raise typed(error, f"reading {place}")
+                        raise self._typed(error, topic, partition, "reading")
         except KafkaException as error:
-            raise typed(error, f"reading {place}") from error
+            raise self._typed(error, topic, partition, "reading") from error
         finally:
             self._consumer.unassign()
+
+    def _typed(
+        self, error: KafkaError | KafkaException, topic: str, partition: int, doing: str
+    ) -> GpuledgerError:
+        """A client without brokers knows no topic any more: the cluster is asked whether there is none."""
+        meant = typed(error, f"{doing} {topic}/{partition}")
+        if not says_no_topic(error):
+            return meant
+        try:
+            found = self._consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        except KafkaException as away:
+            return typed(away, f"{doing} {topic}/{partition}")
+        if found.error is None and partition in found.partitions:
+            return KafkaUnavailable(f"{doing} {topic}/{partition}: its broker was away")
+        return meant
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -1,0 +1,52 @@
+"""Reading by offset while brokers come and go."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuledger.bus import BusSettings, PartitionReader, reader
+from gpuledger.contract.errors import ConfigError, KafkaUnavailable
+from gpuledger.localstack import Kafka, Registry
+from tests.support.kafka import create_topic
+from tests.support.sink import until
+
+
+@pytest.fixture
+def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
+    new_kafka.start()
+    return BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
+
+
+def has_bounds(partitions: PartitionReader, topic: str) -> bool:
+    try:
+        return partitions.bounds(topic, 0) == (0, 0)
+    except KafkaUnavailable:
+        return False
+
+
+def test_a_topic_whose_broker_is_away_is_not_taken_for_one_that_is_not_there(
+    own_bus: BusSettings, new_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "REQUEST_TIMEOUT_S", 1.0)
+    topic = create_topic(new_kafka, "known")
+    with PartitionReader(own_bus, "test") as partitions:
+        until(lambda: has_bounds(partitions, topic))
+        new_kafka.kill9()
+        with pytest.raises(KafkaUnavailable, match="known/0"):
+            partitions.bounds(topic, 0)
+        with pytest.raises(KafkaUnavailable, match="known/0"):
+            list(partitions.read_to_end(topic, 0))
+        with pytest.raises(KafkaUnavailable, match="known/0"):
+            partitions.offset_at(topic, 0, 0)
+        new_kafka.restart()
+        until(lambda: has_bounds(partitions, topic))
+
+
+def test_a_partition_that_a_topic_does_not_have_is_an_error_of_the_configuration(
+    own_bus: BusSettings, new_kafka: Kafka
+) -> None:
+    topic = create_topic(new_kafka, "small")
+    with PartitionReader(own_bus, "test") as partitions:
+        until(lambda: has_bounds(partitions, topic))
+        with pytest.raises(ConfigError, match="small/1"):
+            partitions.bounds(topic, 1)
