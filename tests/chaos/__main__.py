@@ -1,0 +1,88 @@
+"""``python -m tests.chaos --seconds 120 --seed 7``: prints the seed, each fault, and the verdict."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tests.chaos.faults import schedule
+from tests.chaos.verdict import Verdict, end_nodes, judge, rest
+from tests.chaos.world import World
+
+MOST_SHOWN = 30
+WARM_S = 3.0  # before the first fault
+at_once = partial(print, flush=True)
+
+
+def run(
+    directory: Path,
+    seed: int,
+    seconds: float,
+    nodes: int = 4,
+    workers: int = 2,
+    late_s: float = 0,
+    say: Callable[[str], None] = at_once,
+) -> Verdict:
+    """One run; the verdict's `wrong` is empty where all held. The workers start ``late_s`` late."""
+    say(f"seed {seed}: {seconds:g} s of faults, {nodes} nodes, {workers} workers")
+    world, verdict = World(directory, nodes, workers), Verdict()
+    try:
+        world.start(late_workers=late_s > 0)
+        if late_s:
+            say(f"workers start {late_s:g} s late")
+            world.wait_until(lambda: False, late_s)
+            for worker in world.workers:
+                world.revive(worker)
+        world.wait_until(lambda: False, WARM_S)
+        _break(world, seed, seconds, say)
+        say("no more faults; the nodes end")
+        end_nodes(world, verdict)
+        began = time.monotonic()
+        rest(world, verdict)
+        verdict.facts["came to rest in s"] = round(time.monotonic() - began, 1)
+        judge(world, verdict)
+    finally:
+        world.close()
+    for ended in world.ended:
+        say(f"  ended by itself: {ended.name} ({ended.status}): {ended.said}")
+    for name, value in verdict.facts.items():
+        say(f"  {name}: {value}")
+    for wrong in verdict.wrong[:MOST_SHOWN]:
+        say(f"  WRONG {wrong}")
+    say(f"seed {seed}: {'held' if not verdict.wrong else f'{len(verdict.wrong)} things are WRONG'}")
+    return verdict
+
+
+def _break(world: World, seed: int, seconds: float, say: Callable[[str], None]) -> None:
+    began = time.monotonic()
+    for step in schedule(seed, seconds, sorted(world.targets)):
+        world.wait_until(lambda at=step.at_s: time.monotonic() - began >= at, seconds + 60)  # type: ignore[misc]
+        say(f"  {time.monotonic() - began:6.1f} s  {step.do} {step.target}")
+        getattr(world, step.do)(step.target)
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120, help="how long faults come")
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--late", type=float, default=0, help="seconds until the workers start at all")
+    parser.add_argument("--keep", type=Path, help="directory to leave everything in")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as scratch:
+        directory = given.keep or Path(scratch)
+        directory.mkdir(parents=True, exist_ok=True)
+        verdict = run(directory, given.seed, given.seconds, given.nodes, given.workers, given.late)
+    return 1 if verdict.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

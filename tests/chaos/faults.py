@@ -1,0 +1,78 @@
+"""Which fault comes when, from a seed: kills, freezes and absences, each with its end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MEAN_PAUSE_S = 2.5  # between the beginnings of two faults: recoveries overlap with the next fault
+KAFKA_PAUSE_S = 12.0  # after Kafka is back: else nothing but its absence would be tested
+
+
+class Kind(NamedTuple):
+    """A kind of fault: what begins it, what ends it, how long it lasts, how often it comes."""
+
+    begin: str
+    end: str
+    shortest_s: float
+    longest_s: float
+    weight: float
+
+
+class Step(NamedTuple):
+    """One thing to do to one target at one time since the start."""
+
+    at_s: float
+    do: str
+    target: str
+
+
+# A frozen member of a group is given up after 6 s: from then on it is a zombie.
+KINDS = {
+    "worker": (Kind("kill", "revive", 0, 6, 3), Kind("freeze", "thaw", 7, 13, 3)),
+    "sink": (Kind("kill", "revive", 0, 5, 1.5), Kind("freeze", "thaw", 7, 12, 1)),
+    "node": (
+        Kind("kill", "revive", 0, 9, 3),
+        Kind("freeze", "thaw", 1, 9, 2),
+        Kind("stop", "revive", 0, 5, 1),
+    ),
+    "kafka": (Kind("kill", "revive", 0, 4, 1.2), Kind("freeze", "thaw", 1, 9, 0.8)),
+    "registry": (Kind("kill", "revive", 1, 10, 1),),
+    "warehouse": (Kind("kill", "revive", 0, 6, 1.2), Kind("freeze", "thaw", 1, 8, 0.8)),
+}
+POWER_CUT_CHANCE = 0.04  # of a fault to be the end of all processes at once, back within seconds
+
+
+def schedule(seed: int, seconds: float, targets: Sequence[str]) -> list[Step]:
+    """Steps in order of time. A target that is broken is not broken once more before it is back."""
+    chance = random.Random(seed)
+    free_at = dict.fromkeys(targets, 0.0)
+    steps: list[Step] = []
+    at = 0.0
+    while (at := at + chance.expovariate(1 / MEAN_PAUSE_S)) < seconds:
+        free = [target for target in targets if free_at[target] <= at]
+        if len(free) == len(targets) and chance.random() < POWER_CUT_CHANCE * len(targets):
+            back = at + 0.5 + chance.uniform(0, 4)
+            for target in targets:
+                steps += [Step(at, "kill", target), Step(back + chance.uniform(0, 2), "revive", target)]
+                free_at[target] = back + KAFKA_PAUSE_S
+            at = back
+            continue
+        choices = [(target, kind) for target in free for kind in KINDS[_family(target)]]
+        if not choices:
+            continue
+        weights = [_weight(target, kind, targets) for target, kind in choices]
+        target, kind = chance.choices(choices, weights)[0]
+        lasts = chance.uniform(kind.shortest_s, kind.longest_s)
+        steps += [Step(at, kind.begin, target), Step(at + lasts, kind.end, target)]
+        free_at[target] = at + lasts + (KAFKA_PAUSE_S if target == "kafka" else 1.0)
+    return sorted(steps)
+
+
+def _family(target: str) -> str:
+    return target.partition("-")[0]
+
+
+def _weight(target: str, kind: Kind, targets: Sequence[str]) -> float:
+    return kind.weight / sum(_family(other) == _family(target) for other in targets)

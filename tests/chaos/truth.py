@@ -1,0 +1,208 @@
+"""The ledger that follows from what lies in Kafka, computed without the processor's code."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from gpuledger.attribution import NodeWindow, charge_windows
+from gpuledger.attribution.window import WindowState
+from gpuledger.bus import BusSettings, Incoming, PartitionReader
+from gpuledger.contract import topics
+from gpuledger.contract.headers import Kind, RecordHeaders
+from gpuledger.contract.identity import NodeKey, RecordId
+from gpuledger.contract.records import (
+    ChargeSet,
+    DeadLetter,
+    EventBatch,
+    Holdings,
+    NodeLayout,
+    NodeLifetime,
+    PriceBookVersion,
+    SampleBatch,
+    TeamMapVersion,
+    decode,
+)
+from gpuledger.contract.revision import Revision
+from gpuledger.contract.windows import NS_PER_S
+from gpuledger.contract.wire import unframe
+from gpuledger.pricing import Prices, Teams
+from tests.chaos.world import WINDOW_S
+
+WINDOW_NS = WINDOW_S * NS_PER_S
+AT_ONCE = 200  # windows in one call of the core
+Place = tuple[NodeKey, int]
+R = TypeVar("R")
+_CLASS: Mapping[Kind, type[EventBatch] | type[SampleBatch] | type[Holdings]] = {
+    Kind.EVENTS: EventBatch,
+    Kind.SAMPLES: SampleBatch,
+    Kind.HOLDINGS: Holdings,
+}
+
+
+class Life(NamedTuple):
+    """[launched, ended) of a node; no end where nobody told one."""
+
+    launched_ns: int
+    ended_ns: int | None
+
+
+class Seen(NamedTuple):
+    """A record of gpu.telemetry."""
+
+    partition: int
+    offset: int
+    headers: RecordHeaders
+    body: EventBatch | SampleBatch | Holdings
+
+
+class Ledger(NamedTuple):
+    """gpu.charges: each window's set of the greatest revision, and the contents of each revision."""
+
+    sets: Mapping[Place, ChargeSet]
+    contents: Mapping[tuple[NodeKey, int, int], set[bytes]]
+
+
+class Log:
+    """Every topic that matters, as it was when this was made."""
+
+    def __init__(self, bus: BusSettings) -> None:
+        self._bus = bus
+        self.records = 0
+        self.repeats = 0
+        self.lives = self._lives()
+        self.letters = [letter for _, letter in self._all(topics.DEAD_LETTERS, DeadLetter)]
+        self.prices = Prices([version for _, version in self._all(topics.PRICES, PriceBookVersion)])
+        self.teams = Teams([version for _, version in self._all(topics.TEAMS, TeamMapVersion)])
+        self.ledger = self._ledger()
+        self._seen = self._telemetry()
+
+    def expected(self) -> dict[Place, ChargeSet]:
+        """Each node's windows from its launch to its end, or to the last one that gpu.charges speaks of."""
+        windows: list[NodeWindow] = []
+        for node, life in self.lives.items():
+            charged = [start for key, start in self.ledger.sets if key == node]
+            read = [start for key, start in self._seen if key == node]
+            end = max(charged + read, default=0) + 1 if life.ended_ns is None else life.ended_ns
+            layout: NodeLayout | None = None
+            for start in range(life.launched_ns // WINDOW_NS * WINDOW_NS, end, WINDOW_NS):
+                inputs = sorted(self._seen.get((node, start), {}).values(), key=lambda seen: seen.offset)
+                frames = [s.body for s in inputs if isinstance(s.body, Holdings) and s.body.keyframe]
+                layout = frames[0].layout if frames else layout
+                windows.append(_window(node, start, inputs, layout, life))
+        sets = []
+        for at in range(0, len(windows), AT_ONCE):
+            charges = charge_windows(windows[at : at + AT_ONCE], self.prices, self.teams)
+            sets += [outcome.to_record() for outcome in charges]
+        return {(NodeKey(s.cluster, s.node), s.window_start_ns): s for s in sets}
+
+    def _telemetry(self) -> Mapping[Place, Mapping[RecordId, Seen]]:
+        found: dict[Place, dict[RecordId, Seen]] = defaultdict(dict)
+        for message in self._messages(topics.TELEMETRY):
+            headers = RecordHeaders.from_kafka(message.key, message.headers)
+            body = decode(_CLASS[headers.kind], unframe(message.value or b"")[1])
+            self.records += 1
+            known = found[headers.id.node_key, headers.window_start_ns]
+            self.repeats += headers.id in known
+            known.setdefault(headers.id, Seen(message.partition, message.offset, headers, body))
+        return found
+
+    def _lives(self) -> dict[NodeKey, Life]:
+        lives: dict[NodeKey, Life] = {}
+        for _, said in self._all(topics.NODES, NodeLifetime):
+            key = NodeKey(said.cluster, said.node)
+            assert said.launched_ns is not None
+            ended = said.ended_ns if said.ended_ns is not None or key not in lives else lives[key].ended_ns
+            assert key not in lives or lives[key].launched_ns == said.launched_ns, (
+                "a restart moved the launch"
+            )
+            lives[key] = Life(said.launched_ns, ended)
+        return lives
+
+    def _ledger(self) -> Ledger:
+        sets: dict[Place, ChargeSet] = {}
+        contents: dict[tuple[NodeKey, int, int], set[bytes]] = defaultdict(set)
+        for message, charges in self._all(topics.CHARGES, ChargeSet):
+            place = NodeKey(charges.cluster, charges.node), charges.window_start_ns
+            contents[(*place, rank(charges))].add(bytes(unframe(message.value or b"")[1]))
+            if place not in sets or rank(charges) >= rank(sets[place]):
+                sets[place] = charges
+        return Ledger(sets, contents)
+
+    def _all(self, topic: str, cls: type[R]) -> Iterator[tuple[Incoming, R]]:
+        for message in self._messages(topic):
+            yield message, decode(cls, unframe(message.value or b"")[1])
+
+    def _messages(self, topic: str) -> Iterator[Incoming]:
+        with PartitionReader(self._bus, "chaos-truth") as reader:
+            for partition in range(reader.partitions(topic)):
+                yield from reader.read_to_end(topic, partition)
+
+
+def _window(
+    node: NodeKey, start: int, inputs: Sequence[Seen], layout: NodeLayout | None, life: Life
+) -> NodeWindow:
+    parts = [seen.headers for seen in inputs if not seen.headers.amendment]
+    lasts = [headers.part for headers in parts if headers.last]
+    epochs = {headers.id.epoch for headers in parts}
+    whole = lasts and sorted(headers.part for headers in parts) == list(range(lasts[0] + 1))
+    state: WindowState = "unobserved"
+    if inputs:
+        state = "complete" if whole and len(epochs) == 1 else "incomplete"
+    bodies = [seen.body for seen in inputs]
+    return NodeWindow(
+        cluster=node.cluster,
+        node=node.node,
+        window_start_ns=start,
+        window_length_ns=WINDOW_NS,
+        revision=Revision(0, len(inputs), 0, 1),
+        state=state,
+        holdings=[body for body in bodies if isinstance(body, Holdings)],
+        events=[body for body in bodies if isinstance(body, EventBatch)],
+        samples=[body for body in bodies if isinstance(body, SampleBatch)],
+        layout=layout,
+        life_start_ns=life.launched_ns if life.launched_ns > start else None,
+        life_end_ns=life.ended_ns
+        if life.ended_ns is not None and life.ended_ns < start + WINDOW_NS
+        else None,
+        partition=inputs[0].partition if inputs else -1,
+        offset_ranges=_ranges([seen.offset for seen in inputs]),
+    )
+
+
+def _ranges(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    ranges: list[tuple[int, int]] = []
+    for offset in offsets:
+        if ranges and sum(ranges[-1]) == offset:
+            ranges[-1] = (ranges[-1][0], ranges[-1][1] + 1)
+        else:
+            ranges.append((offset, 1))
+    return ranges
+
+
+def rank(charges: ChargeSet) -> int:
+    """The revision as one number."""
+    return Revision(charges.generation, charges.inputs, charges.digest, charges.core_version).packed
+
+
+# the rank's own parts follow from gpu.nodes too; of a window without inputs the partition is the owner's
+BESIDE = {"digest", "inputs", "core_version", "partition"}
+
+
+def differences(got: ChargeSet, wanted: ChargeSet) -> list[str]:
+    """Names of the columns that differ, the rank aside."""
+    names = [item.name for item in fields(ChargeSet) if item.name not in BESIDE]
+    found = [name for name in names if not _same(getattr(got, name), getattr(wanted, name))]
+    if len(wanted.offset_starts) and got.partition != wanted.partition:
+        found.append("partition")
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    return bool(a == b)

@@ -1,0 +1,128 @@
+"""After the faults: let everything come to rest, then hold the ledger against the truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from gpuledger.bus import PartitionReader, committed_offsets
+from gpuledger.contract import topics
+from gpuledger.contract.errors import GpuledgerError
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.money import cost, nano_from_decimal
+from tests.chaos import rows, truth
+from tests.chaos.world import APPLICATION, CLUSTER, PARTITIONS, SILENCE_S, SINK_GROUP, WINDOW_S, World
+
+PRICE_NANO_PER_HOUR = nano_from_decimal("12.29")  # deploy/demo/prices.yaml
+DEVICES = 3  # of a simulated node
+REST_S = 120.0  # for the broker to come back, the spools to drain, members to be given up, windows to close
+LAST_WINDOWS_S = 3 * WINDOW_S
+
+
+@dataclass
+class Verdict:
+    """What was found."""
+
+    wrong: list[str] = field(default_factory=list)
+    facts: dict[str, object] = field(default_factory=dict)
+
+    def check(self, held: bool, what: str) -> None:
+        """Note what does not hold."""
+        if not held:
+            self.wrong.append(what)
+
+
+def behind(world: World, group: str, topic: str) -> int | None:
+    """How many records of a topic a group has not acknowledged; None while nobody answers."""
+    try:
+        done = committed_offsets(world.bus, "chaos-verdict", group, topic, range(PARTITIONS))
+        with PartitionReader(world.bus, "chaos-verdict") as reader:
+            ends = [reader.bounds(topic, partition)[1] for partition in range(PARTITIONS)]
+    except GpuledgerError:
+        return None
+    return sum(end - (done[partition] or 0) for partition, end in enumerate(ends))
+
+
+def end_nodes(world: World, verdict: Verdict) -> None:
+    """Every node but the last ends properly; the last one vanishes without a word."""
+    world.kafka.wait_ready()
+    world.registry.wait_ready()
+    world.warehouse.wait_ready()
+    *proper, vanishing = world.nodes
+    world.kill(vanishing)
+    world.end_nodes(proper, LAST_WINDOWS_S)
+    for ended in world.ended:
+        if "node" in ended.name:
+            verdict.wrong.append(f"an agent ended by itself: {ended}")
+
+
+def rest(world: World, verdict: Verdict) -> None:
+    """Wait until both groups have acknowledged all there is."""
+    for group, topic in ((APPLICATION, topics.TELEMETRY), (SINK_GROUP, topics.CHARGES)):
+        done = world.wait_until(lambda g=group, t=topic: behind(world, g, t) == 0, REST_S)  # type: ignore[misc]
+        verdict.check(
+            done, f"{group} is stuck: {behind(world, group, topic)} records of {topic} not finished"
+        )
+    silent_s = SILENCE_S + 2 * WINDOW_S + 5
+    world.wait_until(lambda: False, silent_s)  # the vanished node's windows are swept by the clock alone
+    for worker in world.workers:
+        world.stop(worker)
+    done = world.wait_until(lambda: behind(world, SINK_GROUP, topics.CHARGES) == 0, REST_S)
+    verdict.check(done, "the sink is stuck")
+
+
+def judge(world: World, verdict: Verdict) -> None:
+    """All that must hold of a stack at rest."""
+    log = truth.Log(world.bus)
+    wanted, ledger = log.expected(), log.ledger
+    double = [key for key, contents in ledger.contents.items() if len(contents) > 1]
+    verdict.check(not double, f"two contents at one revision: {double[:5]}")
+    verdict.check(
+        not log.letters, f"dead letters: {[(x.stage, x.reason, x.detail) for x in log.letters[:5]]}"
+    )
+    missing = sorted(wanted.keys() - ledger.sets.keys())
+    verdict.check(not missing, f"{len(missing)} windows were never charged: {missing[:5]}")
+    beyond = {place: ledger.sets[place].state for place in ledger.sets.keys() - wanted.keys()}
+    unended = [(place, state) for place, state in beyond.items() if state != "ended"]
+    verdict.check(not unended, f"charged outside the node's life: {unended[:5]}")
+    for place in sorted(wanted.keys() & ledger.sets.keys()):
+        got, right = ledger.sets[place], wanted[place]
+        if found := truth.differences(got, right):
+            verdict.wrong.append(f"{place}: {got.state}, not {right.state}; columns {found}")
+    found = rows.differences(rows.of_warehouse(world.warehouse.port), rows.of_sets(wanted.values()))
+    verdict.check(not found, "the warehouse differs: " + "; ".join(found))
+    hourly, summed = (_sorted(rows.ask(world.warehouse.port, query)) for query in rows.HOURS)
+    verdict.check(hourly == summed, "charges_hourly is not what charges sum up to")
+    _check_totals(world, log, verdict)
+    states = Counter(charges.state for charges in wanted.values())
+    verdict.facts |= {
+        "records": log.records,
+        "repeats": log.repeats,
+        "windows": dict(states),
+        "charge sets": sum(1 for _ in ledger.contents),
+        "ended by themselves": Counter(ended.name for ended in world.ended),
+    }
+
+
+def _check_totals(world: World, log: truth.Log, verdict: Verdict) -> None:
+    query = "SELECT node, toString(sum(total)) AS total, sum(total_ns) AS ns FROM charges GROUP BY node"
+    totals = {row["node"]: row for row in rows.ask(world.warehouse.port, query)}
+    for name in world.nodes:
+        node = NodeKey(CLUSTER, name)
+        life = log.lives.get(node)
+        if life is None or name not in totals:
+            verdict.wrong.append(f"{name} is not in the ledger: {life}")
+            continue
+        ended_ns = life.ended_ns
+        if ended_ns is None:
+            verdict.check(name == world.nodes[-1], f"{name} has no end in gpu.nodes")
+            ended_ns = max(start for key, start in log.ledger.sets if key == node) + truth.WINDOW_NS
+        owed = DEVICES * cost(PRICE_NANO_PER_HOUR, life.launched_ns, ended_ns)
+        charged = nano_from_decimal(totals[name]["total"])
+        verdict.check(charged == owed, f"{name}: {charged} nano charged, {owed} owed")
+        lived = DEVICES * (ended_ns - life.launched_ns)
+        verdict.check(int(totals[name]["ns"]) == lived, f"{name}: {totals[name]['ns']} ns, lived {lived}")
+
+
+def _sorted(found: list[rows.Row]) -> list[str]:
+    return sorted(str(row) for row in found)

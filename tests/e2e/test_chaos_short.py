@@ -1,0 +1,35 @@
+"""A short run of the random faults of tests/chaos, the same each time."""
+
+from pathlib import Path
+
+from tests.chaos.__main__ import run
+from tests.chaos.faults import schedule
+
+SEED = 16
+FAULTS_S = 20.0
+TARGETS = ["kafka", "node-0", "node-1", "registry", "sink", "warehouse", "worker-0", "worker-1"]
+
+END_OF = {"kill": "revive", "stop": "revive", "freeze": "thaw"}
+
+
+def test_the_faults_follow_from_the_seed_and_every_one_of_them_ends() -> None:
+    steps = schedule(SEED, FAULTS_S, TARGETS)
+    assert steps == schedule(SEED, FAULTS_S, TARGETS)
+    assert steps != schedule(SEED + 1, FAULTS_S, TARGETS)
+    assert {step.target.partition("-")[0] for step in steps} >= {
+        "worker",
+        "node",
+        "sink",
+        "kafka",
+        "warehouse",
+    }
+    for target in TARGETS:
+        done = [step.do for step in steps if step.target == target]
+        assert done[1::2] == [END_OF[begin] for begin in done[::2]]
+
+
+def test_the_ledger_is_exact_after_kills_and_zombies_everywhere(tmp_path: Path) -> None:
+    said: list[str] = []
+    verdict = run(tmp_path, SEED, FAULTS_S, nodes=2, say=said.append)
+    assert not verdict.wrong, "\n".join(said)
+    assert verdict.facts["records"]
