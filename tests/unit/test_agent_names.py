@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuledger.agent.devices import DeviceRef
 from gpuledger.agent.holders.source import HeldDevice, Holders
 from gpuledger.agent.pending import KEEP_NS
@@ -184,6 +186,44 @@ def test_a_name_that_comes_after_an_hour_amends_nothing_older() -> None:
     tell(b, last * W + S)
     found = amendments(b.advance(last * W + 2 * S))
     assert [a.header.window_start_ns // W for a in found] == list(range(1, last))
+
+
+def test_a_pod_that_begins_inside_a_window_is_named_within_it() -> None:
+    b = bench(NAMED)
+    b.advance(S)
+    b.cutter.add_events(event(2 * S))
+    parts = b.advance(W + EVENT_GRACE_NS)
+    window = [part for part in parts if part.header.window_start_ns == 0]
+    assert [type(part) for part in window] == [EventBatch, Holdings, SampleBatch]
+    assert isinstance(window[1], Holdings)
+    assert (window[1].time_ns, [pod.name for pod in window[1].pods]) == (W - 1, ["train-0"])
+    assert amendments(b.advance(3 * W)) == []
+
+
+def test_a_short_process_is_named_within_its_window_when_the_name_comes_in_it() -> None:
+    b = bench()
+    b.advance(S)
+    b.cutter.add_events(b.resolve(raw(2 * S, pid=1)))
+    b.reader.gone = [1]
+    b.state.note_ends(3 * S)
+    tell(b, 5 * S)
+    parts = first_window(b)
+    states = [part for part in parts if isinstance(part, Holdings) and part.header.window_start_ns == 0]
+    assert [pod.name for state in states for pod in state.pods] == ["train-0"]
+    assert amendments(parts + b.advance(3 * W)) == []
+
+
+def test_a_change_of_a_pod_that_has_nothing_to_do_with_a_gpu_is_no_record() -> None:
+    b = bench(NAMED)
+    b.cutter.add_events(event(S))
+    b.advance(2 * S)
+    tell(b, 3 * S, replace(NAMED, pods=(*NAMED.pods, Pod("web", "shop", "web-0"))))
+    assert [type(part) for part in b.advance(4 * S)] == []
+    tell(b, 5 * S, replace(NAMED, pods=(replace(NAMED.pods[0], labels={"team": "audio"}),)))
+    (batch, change) = b.advance(6 * S)
+    assert isinstance(batch, EventBatch)
+    assert isinstance(change, Holdings)
+    assert [pod.labels for pod in change.pods] == [{"team": "audio"}]
 
 
 def charged(parts: list[Part], start_ns: int) -> Charges:

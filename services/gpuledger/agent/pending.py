@@ -1,4 +1,4 @@
-"""Processes that went out before the name of their pod was known, and the amendments that name them later."""
+"""Which pods a window has named and which not, and the amendments that name them later."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuledger.agent.consumers import POD
 from gpuledger.contract.clock import NS_PER_S
 from gpuledger.contract.records import Pod, Process
 
@@ -26,19 +27,32 @@ class Amendment(NamedTuple):
 
 
 class PendingNames:
-    """Which processes each window told of as pending. It outlives an epoch. Owned by the agent's loop."""
+    """Which processes each window told of as pending, and whom the newest window has not named. It outlives
+    an epoch. Owned by the agent's loop."""
 
     def __init__(self) -> None:
         self._windows: dict[int, dict[tuple[int, int], Process]] = {}
+        self._newest = -1
+        self._told: set[str] = set()  # pods that the newest window has named
+        self._there: set[str] = set()  # pods whose processes it has told of
 
-    def note(self, window_start_ns: int, processes: Iterable[Process]) -> None:
-        """These processes went out in a record of that window, which is the newest."""
+    def note(self, window_start_ns: int, processes: Iterable[Process], pods: Iterable[Pod] = ()) -> None:
+        """These processes and names went out in a record of that window, which is the newest."""
+        if window_start_ns != self._newest:
+            self._newest, self._told, self._there = window_start_ns, set(), set()
+        self._told.update(pod.uid for pod in pods)
         for process in processes:
+            if process.consumer_kind == POD:
+                self._there.add(process.consumer)
             key = process.pid, process.started_ns
             if process.pending:
                 self._windows.setdefault(window_start_ns, {})[key] = process
             elif window_start_ns in self._windows:
                 self._windows[window_start_ns].pop(key, None)  # the window names it itself
+
+    def untold(self, window_start_ns: int) -> set[str]:
+        """Pods whose processes that window told of and that no record of it has named."""
+        return self._there - self._told if window_start_ns == self._newest else set()
 
     def take(self, open_window_ns: int, pod: FindPod, container: FindContainer) -> list[Amendment]:
         """What became known of windows before the open one, each name once."""

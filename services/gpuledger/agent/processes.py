@@ -112,6 +112,11 @@ class ProcessTable:
     def __getitem__(self, index: int) -> Known:
         return self._known[index]
 
+    @property
+    def all(self) -> Collection[Known]:
+        """Every process that is not forgotten."""
+        return self._known.values()
+
     def living(self, boot_ns: int) -> list[Known]:
         """Those that lived at ``boot_ns``, by index."""
         return [

@@ -256,6 +256,8 @@ class Agent:
             headers = RecordHeaders.of(part.header, _KIND_OF[type(part)], keyframe)
             self._queue_record(part, self._settings.node.key, tuple(headers.to_kafka()))
             self._cutter.pressure = int(self._queue.pressure)  # the parts that follow are made only now
+            if part.header.amendment:
+                metrics.AMENDMENTS.inc()
             if part.header.last:
                 metrics.WINDOWS.inc()
                 end = part.header.window_start_ns + part.header.window_length_ns

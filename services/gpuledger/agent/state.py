@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeAlias
 
 from gpuledger.agent.events import Events
@@ -78,12 +79,25 @@ class NodeState:
         self.outstanding.apply(events)
         self.resident.apply(events)
 
-    def change(self, change: Change) -> None:
-        """From now on it is so."""
-        if isinstance(change, View):
-            self.view = change
-        else:
+    def change(self, change: Change) -> bool:
+        """From now on it is so; whether a record of the state would say anything else than before."""
+        if not isinstance(change, View):
             self.resident.set_traced(change.totals)
+            return True
+        before = self._told()
+        self.view = change
+        return self._told() != before
+
+    def _told(self) -> tuple[object, ...]:
+        """What a record says of holders: a node has a hundred pods, of which some have to do with a GPU."""
+        holders, known = self.view.holders, list(self.processes.all)
+        if holders is None:
+            return (self.view.lost,)
+        pods = {one.consumer: holders.pod_of.get(one.consumer) for one in known} | {
+            held.consumer: holders.pod_of.get(held.consumer) for held in holders.held
+        }
+        containers = [holders.container_names.get(one.container_id) for one in known]
+        return self.view.lost, holders.held, holders.sharing, holders.node, pods, containers
 
     def note_ends(self, now_boot_ns: int) -> None:
         """Find the processes that have ended; `settle` takes what they held once their time has come."""
@@ -133,8 +147,10 @@ class NodeState:
         ended = self.processes.ended_between(start_ns - self._offset_ns, end_ns - self._offset_ns)
         return {process: at_ns + self._offset_ns for process, at_ns in ended.items()}
 
-    def holdings(self, header: Header, time_ns: int, keyframe: bool) -> Holdings:
-        """The whole state as a record that holds from ``time_ns``."""
+    def holdings(
+        self, header: Header, time_ns: int, keyframe: bool, also: AbstractSet[str] = frozenset()
+    ) -> Holdings:
+        """The whole state as a record that holds from ``time_ns``; ``also``: pods to name besides."""
         layout = self.layout
         holders = self.view.holders
         living = self.processes.living(time_ns - self._offset_ns)
@@ -153,7 +169,7 @@ class NodeState:
             layout=layout,
             keyframe=keyframe,
             holders_known=holders is not None,
-            pods=self._pods({known.consumer for known in living}),
+            pods=self._pods({known.consumer for known in living} | also),
             holders=holders.records(layout.devices) if holders else [],
             processes=[self.describe(known.index) for known in living],
             resident_process=longs([place[key[0]] for key, _ in resident]),

@@ -110,9 +110,9 @@ class WindowCutter:
             change_ns = max(self._changes[0][0], self._window) if self._changes else end
             if change_ns < end and change_ns <= settled:
                 yield from self._release(change_ns)
-                self._state.change(heapq.heappop(self._changes)[2])
-                yield from self._emit_events(all_=True)
-                yield self._state.holdings(self._header(), change_ns, keyframe=False)
+                if self._state.change(heapq.heappop(self._changes)[2]):
+                    yield from self._emit_events(all_=True)
+                    yield self._state.holdings(self._header(), change_ns, keyframe=False)
             elif change_ns >= end and end <= settled and self._is_measured(end, now_ns):
                 yield from self._release(end)
                 yield from self._close()
@@ -145,7 +145,8 @@ class WindowCutter:
             yield from self._close_samples(last=False)
 
     def _noted(self, part: Part) -> Part:
-        self._state.pending.note(part.header.window_start_ns, part.processes)
+        pods = part.pods if isinstance(part, Holdings) else ()
+        self._state.pending.note(part.header.window_start_ns, part.processes, pods)
         return part
 
     def _amend(self) -> Iterator[Part]:
@@ -257,6 +258,11 @@ class WindowCutter:
             rest = self._intervals.end(until_ns, self._state.ended_between(self._window, until_ns))
             if len(rest.process):
                 yield self._event_batch(no_events(), None, rest)
+        untold = self._state.pending.untold(self._window)
+        if any(self._state.names.pod(uid) for uid in untold):
+            # whoever began inside the window, known to the cluster before or not, is named within it
+            at_ns = max(self._window, until_ns - 1)
+            yield self._state.holdings(self._header(), at_ns, keyframe=False, also=untold)
 
     def _close(self) -> Iterator[Part]:
         end = self._grid.next(self._window)

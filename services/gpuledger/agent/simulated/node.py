@@ -155,7 +155,7 @@ def _actor(
     steps: tuple[Step, ...],
     pod: tuple[str, str, str] | None,
 ) -> Actor:
-    path = f"/system.slice/{name}.service"
+    path = "/init.scope"  # nobody's: a process of its own
     record = None
     if pod is not None:
         namespace, pod_name, team = pod
