@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.nvml import NvmlSession
-from gpuledger.agent.samplers.nvml import REOPEN_AFTER_ROUNDS, NvmlSampler
+from gpuledger.agent.samplers.nvml import LAYOUT_ROUNDS, REOPEN_AFTER_ROUNDS, NvmlSampler
 from gpuledger.agent.samplers.samples import Round
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.fields import Field, SampleSource
 from tests.emulator import H100, T4, Emulator, finish, mig_slice
+from tests.support.telemetry import running_agent
 
 CLOCK = SystemClock()
 
@@ -68,6 +70,45 @@ def test_sm_active_is_declared_of_the_devices_that_have_it() -> None:
         declared = {device.uuid: device.sm_active_declared for device in session.devices}
     whole, divided, turing, instance = emulator.uuids
     assert declared == {whole: True, divided: False, turing: False, instance: True}
+
+
+def test_a_layout_that_changes_is_noticed_and_one_that_stays_is_not(tmp_path: Path) -> None:
+    directory = tmp_path / "gpu"
+    before, after = [H100, mig_slice(0, 7), mig_slice(0, 9)], [H100, mig_slice(0, 7)]
+    with Emulator(before, directory) as emulator, sampling(emulator) as (_, sampler):
+        assert not any(sampler.sample().layout_changed for _ in range(2 * LAYOUT_ROUNDS))
+        emulator.stop()
+        with Emulator(after, directory):
+            found = [sampler.sample().layout_changed for _ in range(LAYOUT_ROUNDS + REOPEN_AFTER_ROUNDS)]
+    assert (found[0], found[-1]) == (False, True)
+
+
+def test_an_instance_that_was_not_there_at_the_start_is_noticed_within_a_few_rounds() -> None:
+    with Emulator([H100, mig_slice(0, 7), mig_slice(0, 9)]) as emulator, emulator.nvml_here():
+        session = NvmlSession()
+        del session.devices[-1], session.handles[-1]  # as if it had been made only now
+        sampler = NvmlSampler(session, CLOCK, AgentTime.begin(CLOCK, "boot"))
+        found = [sampler.sample().layout_changed for _ in range(LAYOUT_ROUNDS)]
+        sampler.close()
+        session.close()
+    assert found == [False] * (LAYOUT_ROUNDS - 1) + [True]
+
+
+def test_an_agent_whose_node_has_other_devices_ends_to_be_started_again(tmp_path: Path) -> None:
+    directory = tmp_path / "gpu"
+    nobody = "127.0.0.1:9"
+    command = [sys.executable, "-c", "from gpuledger.agent.cli import app; app()", "run"]
+    command += ["--cluster", "c", "--node", "n", "--state", str(tmp_path / "state"), "--source", "none"]
+    command += ["--bootstrap", nobody, "--registry", f"http://{nobody}", "--ends-node"]
+    with (
+        Emulator([H100, mig_slice(0, 7)], directory) as emulator,
+        running_agent(command, tmp_path / "agent.log", emulator.env) as agent,
+    ):
+        agent.wait_log("epoch_begins")
+        emulator.stop()
+        with Emulator([H100, mig_slice(0, 7), mig_slice(0, 9)], directory):
+            assert agent.process.wait(60) == 0
+        assert "layout_changed" in agent.log
 
 
 def test_what_is_measured_of_an_instance_is_its_own_and_not_counted_twice() -> None:

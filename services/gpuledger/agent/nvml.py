@@ -59,6 +59,8 @@ class NvmlSession:
             raise Unsupported(f"NVML does not start: {error}; run with --samplers none") from error
         self.devices: list[Device] = []
         self.handles: list[Any] = []
+        self.changed = False
+        """Whether the node's devices are no longer these; noticed by `reopen` and `look_again`."""
         for index in range(pynvml.nvmlDeviceGetCount()):
             self._add(index)
 
@@ -73,15 +75,28 @@ class NvmlSession:
         except (Unsupported, pynvml.NVMLError):
             return False
         handle_of = {d.uuid: h for d, h in zip(fresh.devices, fresh.handles, strict=True)}
-        if any(device.uuid not in handle_of for device in self.devices):
+        self.changed = handle_of.keys() != {device.uuid for device in self.devices}
+        if self.changed:
             return False
         self.handles[:] = [handle_of[device.uuid] for device in self.devices]
         return True
 
+    def look_again(self) -> None:
+        """Compare the MIG layout of each GPU with what it was at the start; one that is lost says nothing."""
+        for gpu, handle in zip(self.devices, self.handles, strict=True):
+            if gpu.parent_uuid:
+                continue
+            known = {device.uuid for device in self.devices if device.parent_uuid == gpu.uuid}
+            with contextlib.suppress(Missing):
+                enabled = ask(pynvml.nvmlDeviceGetMigMode, handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+                self.changed |= enabled != (gpu.sharing == "mig")
+                if enabled:
+                    self.changed |= known != {_uuid(instance) for instance in _instances(handle)}
+
     def _add(self, index: int) -> None:
         try:
             handle = ask(pynvml.nvmlDeviceGetHandleByIndex, index)
-            uuid = _text(ask(pynvml.nvmlDeviceGetUUID, handle))
+            uuid = _uuid(handle)
         except Missing:
             return  # a GPU that fell off the bus before the agent started has no identity to speak of
         device = Device(uuid=uuid, index=index)
@@ -101,12 +116,10 @@ class NvmlSession:
                 self._add_instances(handle, device)
 
     def _add_instances(self, gpu: Any, device: Device) -> None:
-        most = ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu)
-        device.slices_total = most
+        device.slices_total = ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu)
         found: list[tuple[Any, Device]] = []
-        for index in range(most):
-            with contextlib.suppress(Missing):  # instances need not be numbered without holes
-                handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, index)
+        for handle in _instances(gpu):
+            with contextlib.suppress(Missing):
                 found.append((handle, _instance(handle, device)))
         for handle, instance in found:
             alone = sum(other.gpu_instance == instance.gpu_instance for _, other in found) == 1
@@ -126,10 +139,26 @@ class NvmlSession:
             pynvml.nvmlShutdown()
 
 
+def _instances(gpu: Any) -> list[Any]:
+    """Handles of the MIG instances of a GPU; they need not be numbered without holes. Raises Missing."""
+    found = []
+    for index in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu)):
+        try:
+            found.append(ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, index))
+        except Missing as missing:
+            if missing.reason != "not_found":
+                raise
+    return found
+
+
+def _uuid(handle: Any) -> str:
+    return _text(ask(pynvml.nvmlDeviceGetUUID, handle))
+
+
 def _instance(handle: Any, gpu: Device) -> Device:
     """A MIG instance that lies on ``gpu``. Raises Missing where it has no identity."""
     instance = Device(
-        uuid=_text(ask(pynvml.nvmlDeviceGetUUID, handle)),
+        uuid=_uuid(handle),
         index=gpu.index,
         minor=gpu.minor,
         parent_uuid=gpu.uuid,

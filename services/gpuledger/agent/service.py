@@ -71,6 +71,7 @@ class Agent:
         self._view = self._state.view = View(holders.read())
         self._state.latest = self._view.holders
         self._problem = ""
+        self._layout_changed = False
         self._slow_due_ns = 0
         self._sync_due_ns = 0
         self._begin_epoch(time)
@@ -81,7 +82,8 @@ class Agent:
         self._stop.set()
 
     def run(self, ends_node: bool = False) -> None:
-        """Work until stopped. ``ends_node``: the node ends with it, which is said to all."""
+        """Work until stopped, or until the node has other devices. ``ends_node``: the node ends when it is
+        stopped, which is said to all."""
         first_ns = self._time.unix_ns(self._time.epoch.started_boot_ns)
         launched = launched_ns(self._settings.state_directory, self._settings.launched_ns, first_ns)
         self._state_lifetime(launched, None)
@@ -92,7 +94,7 @@ class Agent:
             while not self._stop.is_set():
                 self.tick()
                 self._stop.wait(TICK_S)
-            ends = ends_node
+            ends = ends_node and not self._layout_changed
         finally:
             self._finish(launched, ends)  # an agent that fails does not end its node
 
@@ -136,6 +138,11 @@ class Agent:
         for gap in taken.gaps:
             metrics.GAPS.labels(gap.reason).inc()
         self._cutter.add_round(taken)
+        if taken.layout_changed and not self._layout_changed:
+            # this life was told of other devices; the next one, which is started at once, finds the new
+            self._layout_changed = True
+            _log.warning("layout_changed", then="the agent ends, to be started again")
+            self._stop.set()
         processes = self._state.processes
         for uuid, contexts in taken.contexts.items():
             found = {i: size for pid, size in contexts.items() if (i := processes.of_pid(pid)) is not None}

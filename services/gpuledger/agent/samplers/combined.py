@@ -34,6 +34,7 @@ class CombinedSampler:
         more = self._second.sample()
         taken.samples += [sample for sample in more.samples if not self._has(sample)]
         taken.gaps += [gap for gap in more.gaps if not self._has(gap)]
+        taken.layout_changed |= more.layout_changed
         return taken
 
     def close(self) -> None:

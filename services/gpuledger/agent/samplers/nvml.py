@@ -6,6 +6,7 @@ are moved to agent time by the difference of the two clocks at the reading.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pynvml
@@ -35,6 +36,7 @@ JOULES_PER_MILLIJOULE = 1e-3
 _OF_INSTANCES = frozenset({Field.PROCESS_SM_UTILIZATION, Field.PROCESS_MEMORY_BYTES})
 """On a GPU in MIG mode these are read from its instances, and not a second time from the GPU."""
 NS_PER_US = 1000
+LAYOUT_ROUNDS = 5  # a MIG layout changes seldom, and only while the GPU is idle
 REOPEN_AFTER_ROUNDS = 3  # every device lost at once is a driver that was unloaded; it may come back
 
 
@@ -67,6 +69,7 @@ class NvmlSampler:
         self._clock = clock
         self._time = time
         self._away_rounds = 0
+        self._rounds = 0
         self._open()
         for state, device in zip(self._states, session.devices, strict=True):
             device.sm_active_declared = state.gpm is not None
@@ -103,6 +106,10 @@ class NvmlSampler:
             self._give_back()
             if self._session.reopen():
                 self._open()
+        self._rounds += 1
+        if self._rounds % LAYOUT_ROUNDS == 0 and not self._away_rounds:
+            self._session.look_again()
+        taken.layout_changed = self._session.changed
         return taken
 
     def close(self) -> None:
@@ -262,7 +269,10 @@ class _DeviceRound:
 
     def _contexts(self) -> None:
         found: dict[int, int | None] = {}
-        for process in ask(pynvml.nvmlDeviceGetComputeRunningProcesses, self._state.handle):
+        processes = ask(pynvml.nvmlDeviceGetComputeRunningProcesses, self._state.handle)
+        with contextlib.suppress(Missing):  # under MPS the driver lists the server, and its clients only here
+            processes += ask(pynvml.nvmlDeviceGetMPSComputeRunningProcesses, self._state.handle)
+        for process in processes:
             size = bytes_of(process.usedGpuMemory, self._state.memory_bytes)
             found[int(process.pid)] = None if isinstance(size, str) else size
             if size != BLANK:

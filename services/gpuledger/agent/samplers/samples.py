@@ -50,6 +50,8 @@ class Round:
     """Of each device that answered: pid -> resident bytes, None where the driver does not say."""
     lost: frozenset[str] = frozenset()
     """Devices that fell off the bus."""
+    layout_changed: bool = False
+    """The node's devices are no longer those that the sampler began with."""
 
 
 class Sampler(Protocol):
