@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -23,8 +25,18 @@ CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 class KubeApi:
     """Objects by path, one resource version for all, and the faults of a real server."""
 
-    def __init__(self, page: int = 500, paths: tuple[str, ...] = (PODS, NODES, SLICES, CLAIMS)) -> None:
+    def __init__(
+        self,
+        page: int = 500,
+        paths: tuple[str, ...] = (PODS, NODES, SLICES, CLAIMS),
+        certificate: tuple[Path, Path] | None = None,
+    ) -> None:
+        """``certificate``: (certificate, key) files; where given it serves TLS."""
         self.page = page
+        self._tls = None
+        if certificate is not None:
+            self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self._tls.load_cert_chain(*certificate)
         self.refuse = 0  # answer everything with this status
         self.token = ""  # where set, ask for it
         self.requests: list[str] = []
@@ -42,7 +54,8 @@ class KubeApi:
 
     @property
     def access(self) -> KubeAccess:
-        return KubeAccess(f"http://127.0.0.1:{self._port}")
+        scheme = "http" if self._tls is None else "https"
+        return KubeAccess(f"{scheme}://127.0.0.1:{self._port}")
 
     def up(self) -> None:
         """Serve, on the port of before."""
@@ -104,7 +117,7 @@ class KubeApi:
         app.router.add_get("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._tls)
         await site.start()
         self._port = self._runner.addresses[0][1]
 

@@ -1,5 +1,6 @@
 """List and watch against a real HTTP server: what changes, what goes, and what a server can do to us."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,43 @@ def test_a_file_of_authorities_that_is_none_is_a_mistake_of_the_configuration(tm
     (tmp_path / "ca.crt").write_text("no certificate")
     with pytest.raises(ConfigError, match=r"ca\.crt"):
         KubeClient(KubeAccess("https://127.0.0.1:1", ca_file=tmp_path / "ca.crt"))
+
+
+def certificate(directory: Path) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1 that is its own authority, and its key."""
+    directory.mkdir()
+    made = directory / "tls.crt", directory / "tls.key"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    command += ["-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command, "-out", str(made[0]), "-keyout", str(made[1])], check=True, capture_output=True)
+    return made
+
+
+def test_only_the_cluster_s_own_authority_is_trusted(tmp_path: Path) -> None:
+    good, other = certificate(tmp_path / "good"), certificate(tmp_path / "other")
+    server = KubeApi(certificate=good)
+    url = server.access.url
+    for access in (KubeAccess(url, ca_file=good[0]), KubeAccess(url, verify=False)):
+        with KubeClient(access) as client:
+            assert client.get(PODS)["items"] == []
+    for access in (KubeAccess(url, ca_file=other[0]), KubeAccess(url)):
+        with KubeClient(access) as client, pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"):
+            client.get(PODS)
+    server.close()
+
+
+def test_a_watch_over_tls_ends_when_it_is_told_to(tmp_path: Path, clock: ManualClock) -> None:
+    files = certificate(tmp_path / "good")
+    server = KubeApi(certificate=files)
+    with KubeClient(KubeAccess(server.access.url, ca_file=files[0])) as client:
+        reflector = Reflector(client, PODS, name_of, clock)
+        reflector.start()
+        eventually(lambda: server.count(PODS, watch=True))
+        server.put(PODS, pod("1", "one"))
+        eventually(lambda: names(reflector) == ["one"])
+        reflector.stop()
+        assert not reflector._thread.is_alive()
+    server.close()
 
 
 def test_outside_a_cluster_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
