@@ -20,6 +20,7 @@ from gpuledger.bus import (
     Producer,
     SchemaRegistry,
     framed,
+    partition_for_node,
     register,
 )
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
@@ -96,7 +97,7 @@ class Engine:
         self._producer = Producer(bus, f"{name}-charges")
         self._registry = SchemaRegistry(bus, self._clock)
         self._dead_letters = DeadLetters(self._producer, self._registry, self._clock, "processor")
-        self._topics = TopicsReader(self._reader, self._registry)
+        self._topics = TopicsReader(self._reader, self._registry, self._bury)
         self._gatherer = Gatherer(self._reader, Decoder(self._registry))
         self._broker_time = BrokerTime(self._reader, self._producer, self._clock)
         self._owned: dict[int, Ownership] = {}
@@ -105,6 +106,7 @@ class Engine:
         self._configured_ns = 0  # when it was read, Unix ns
         self._epochs: dict[NodeKey, Epoch] = {}  # the latest one read of each node
         self._ask_for_lives: set[int] = set()
+        self._partitions = 0  # of gpu.telemetry; never changed
         self._next_mark_ns = 0
         self._assignment = 0  # the latest one known, set from any thread
         self._serving = 0  # the one that what is owned belongs to
@@ -121,6 +123,7 @@ class Engine:
         self._serving = assignment
         try:
             self._patiently(self._configure)
+            self._partitions = self._patiently(partial(self._reader.partitions, TELEMETRY))
             for partition in sorted(partitions):
                 self._owned[partition] = self._patiently(partial(self._take_over, partition))
                 self._held[partition] = {}
@@ -225,6 +228,9 @@ class Engine:
             self._skip(owner, record.offset)
         try:
             headers = RecordHeaders.from_kafka(record.key, record.headers)
+            if partition_for_node(headers.id.node_key.key, self._partitions) != record.partition:
+                # a second owner would charge the same node, each from a part of its records
+                raise BadRecord("wrong_partition", "the key belongs to another partition")
             length_ns = self._settings.grid(headers.id.cluster).length_ns
             if headers.window_length_ns != length_ns:
                 raise BadRecord(
@@ -248,9 +254,24 @@ class Engine:
     def _skip(self, owner: PartitionOwner, offset: int) -> None:
         low, _ = self._reader.bounds(TELEMETRY, owner.partition)
         if low <= owner.position:
-            raise OffsetGap(f"partition {owner.partition}: {offset} came where {owner.position} was expected")
+            if not self._skip_marks(owner, offset):
+                raise OffsetGap(
+                    f"partition {owner.partition}: {offset} came where {owner.position} was expected"
+                )
+            return
         _log.error("retention took records unread", partition=owner.partition, first=owner.position, end=low)
         owner.skip_to(min(low, offset))
+
+    def _skip_marks(self, owner: PartitionOwner, end: int) -> bool:
+        """Pass over the offsets before ``end`` where no record has any of them; whether that is so.
+
+        Nobody of ours writes in transactions here, but the marks of whoever does have offsets.
+        """
+        for _ in self._reader.read_range(TELEMETRY, owner.partition, owner.position, end - 1):
+            return False
+        _log.warning("offsets without a record", partition=owner.partition, first=owner.position, end=end)
+        owner.skip_to(end)
+        return True
 
     def _bury(self, refused: Sequence[tuple[Incoming, BadRecord]]) -> None:
         if refused:
@@ -262,6 +283,10 @@ class Engine:
                 )
 
     def _mark(self) -> None:
+        for owner in [o.owner for o in self._owned.values() if o.owner.has_mark]:
+            low, high = self._reader.bounds(TELEMETRY, owner.partition)
+            if low <= owner.position < high:  # much to read, or marks that are never read
+                self._skip_marks(owner, high)
         waiting = [o.owner for o in self._owned.values() if not o.owner.has_mark]
         broker_ns = self._broker_time.now() if waiting else None
         if broker_ns is None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
-from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry
+import structlog
+
+from gpuledger.attribution import Policy
+from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry, partition_for_node
 from gpuledger.contract import topics
+from gpuledger.contract.errors import BadRecord, GpuledgerError
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import (
     Generation,
@@ -16,25 +20,32 @@ from gpuledger.contract.records import (
     TeamMapVersion,
     decode_as,
 )
+from gpuledger.contract.windows import DAY_NS, NS_PER_S
 from gpuledger.contract.wire import unframe
-from gpuledger.pricing import Prices, Teams
+from gpuledger.pricing import PriceBook, Prices, TeamMap, Teams
 from gpuledger.processor.charging import Configuration
 from gpuledger.processor.protocol import Announcement, Lifetime
 from gpuledger.processor.reading import NS_PER_MS
 
 R = TypeVar("R")
+Refuse: TypeAlias = Callable[[Sequence[tuple[Incoming, BadRecord]]], None]
+FIRST_LAUNCH_NS = 1_420_070_400 * NS_PER_S  # 2015: no node that is paid for now was launched before
+_log = structlog.get_logger(__name__)
 
 
 class TopicsReader:
     """Reads topics from where it last stopped to their ends. Owned by the engine's thread.
 
-    A record of these topics that can not be read is an error of whoever wrote it, and going on without it
-    would charge wrongly: BadRecord is raised and stops the worker.
+    A record that can not be read or understood goes to ``refuse``, once, and is passed over: what it would
+    have said is not known, which must not keep all others from being charged.
     """
 
-    def __init__(self, reader: PartitionReader, registry: SchemaRegistry) -> None:
+    def __init__(self, reader: PartitionReader, registry: SchemaRegistry, refuse: Refuse) -> None:
         self._reader = reader
         self._registry = registry
+        self._refuse = refuse
+        self._refused: set[tuple[str, int, int]] = set()
+        self._partitions: int | None = None
         self._next: dict[tuple[str, int], int] = {}
         self._prices: dict[int, PriceBookVersion] = {}
         self._teams: dict[int, TeamMapVersion] = {}
@@ -55,7 +66,7 @@ class TopicsReader:
             found = True
         if self._configuration is None or found:
             self._configuration = Configuration(
-                Prices(self._prices.values()), Teams(self._teams.values()), dict(self._generations)
+                Prices(self._prices.values()), Teams(self._teams.values()), self._known_generations()
             )
         return self._configuration
 
@@ -75,8 +86,22 @@ class TopicsReader:
     def progress(self, partition: int) -> Iterator[NodeProgress]:
         """All of gpu.progress of a partition, read committed, to its end."""
         for message in self._reader.read_to_end(topics.PROGRESS, partition):
-            if message.value is not None:
-                yield self._decode(NodeProgress, message)
+            record = self._read(NodeProgress, message)
+            if record is not None:
+                yield record
+
+    def _known_generations(self) -> dict[int, Generation]:
+        """Those that pin versions which are there; the others wait for theirs."""
+        known = {}
+        for number, generation in self._generations.items():
+            if generation.price_version in {0, *self._prices} and generation.team_version in {
+                0,
+                *self._teams,
+            }:
+                known[number] = generation
+            else:
+                _log.error("a generation pins a version that is not there", generation=number)
+        return known
 
     def _new(self, topic: str, partition: int, cls: type[R]) -> Iterator[R]:
         for _, record in self._new_with_message(topic, partition, cls):
@@ -85,14 +110,58 @@ class TopicsReader:
     def _new_with_message(self, topic: str, partition: int, cls: type[R]) -> Iterator[tuple[Incoming, R]]:
         first = self._next.get((topic, partition))
         for message in self._reader.read_to_end(topic, partition, first):
-            if message.value is not None:
-                yield message, self._decode(cls, message)
+            record = self._read(cls, message)
+            if record is not None:
+                yield message, record
             self._next[topic, partition] = message.offset + 1
 
-    def _decode(self, cls: type[R], message: Incoming) -> R:
-        schema_id, body = unframe(message.value or b"")
-        writer: Mapping[str, Any] = self._registry.schema(schema_id)
-        return decode_as(cls, body, writer)
+    def _read(self, cls: type[R], message: Incoming) -> R | None:
+        """The record; None where it is a tombstone, or was refused."""
+        if message.value is None:
+            return None
+        try:
+            schema_id, body = unframe(message.value)
+            writer: Mapping[str, Any] = self._registry.schema(schema_id)
+            record = decode_as(cls, body, writer)
+            _check(record)
+            if isinstance(record, NodeLifetime):
+                self._check_place(record, message)
+        except BadRecord as error:
+            place = message.topic, message.partition, message.offset
+            if place not in self._refused:
+                self._refuse([(message, error)])
+                self._refused.add(place)
+            return None
+        return record
+
+    def _check_place(self, record: NodeLifetime, message: Incoming) -> None:
+        """A statement in another partition than its node's would make a second owner charge that node."""
+        if self._partitions is None:
+            self._partitions = self._reader.partitions(topics.NODES)
+        key = NodeKey(record.cluster, record.node).checked().key
+        if partition_for_node(key, self._partitions) != message.partition:
+            raise BadRecord("wrong_partition", f"{key.decode()} belongs to another partition", "node")
+        if record.launched_ns is not None and record.launched_ns > message.timestamp_ms * NS_PER_MS + DAY_NS:
+            raise BadRecord("bad_meaning", "a launch in the future", "launched_ns")
+
+
+def _check(record: object) -> None:
+    """Raise BadRecord where a record is well-formed and can not be used."""
+    try:
+        if isinstance(record, PriceBookVersion):
+            PriceBook(record)
+        elif isinstance(record, TeamMapVersion):
+            TeamMap(record)
+        elif isinstance(record, Generation):
+            Policy(**record.policy)
+    except (GpuledgerError, ArithmeticError, TypeError, ValueError) as error:
+        raise BadRecord("bad_meaning", str(error)) from error
+    if isinstance(record, NodeLifetime):
+        launched_ns, ended_ns = record.launched_ns, record.ended_ns
+        if launched_ns is not None and launched_ns < FIRST_LAUNCH_NS:
+            raise BadRecord("bad_meaning", f"a launch at {launched_ns} ns, before 2015", "launched_ns")
+        if ended_ns is not None and ended_ns < (FIRST_LAUNCH_NS if launched_ns is None else launched_ns):
+            raise BadRecord("bad_meaning", "it ended before it began", "ended_ns")
 
 
 def announcements(generations: Mapping[int, Generation]) -> list[Announcement]:
