@@ -7,16 +7,19 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.chaos.faults import schedule
-from tests.chaos.verdict import Verdict, end_nodes, judge, rest
-from tests.chaos.world import World
+from gpuledger.contract.topics import TELEMETRY
+from tests.chaos.faults import Step, schedule
+from tests.chaos.verdict import Verdict, behind, end_nodes, judge, rest
+from tests.chaos.world import APPLICATION, World
 
 MOST_SHOWN = 30
 WARM_S = 3.0  # before the first fault
+NEARLY = 100  # records that are on their way at any time: a few windows of each node
+CATCH_UP_S = 300.0
 at_once = partial(print, flush=True)
 
 
@@ -27,9 +30,13 @@ def run(
     nodes: int = 4,
     workers: int = 2,
     late_s: float = 0,
+    only: Sequence[str] = (),
     say: Callable[[str], None] = at_once,
 ) -> Verdict:
-    """One run; the verdict's `wrong` is empty where all held. The workers start ``late_s`` late."""
+    """One run; the verdict's `wrong` is empty where all held. The workers start ``late_s`` late.
+
+    ``only``: the families of targets that are broken, such as worker and kafka; all where it is empty.
+    """
     say(f"seed {seed}: {seconds:g} s of faults, {nodes} nodes, {workers} workers")
     world, verdict = World(directory, nodes, workers), Verdict()
     try:
@@ -37,10 +44,10 @@ def run(
         if late_s:
             say(f"workers start {late_s:g} s late")
             world.wait_until(lambda: False, late_s)
-            for worker in world.workers:
-                world.revive(worker)
+            work_off(world, say)
         world.wait_until(lambda: False, WARM_S)
-        _break(world, seed, seconds, say)
+        targets = [name for name in world.targets if not only or name.partition("-")[0] in only]
+        _break(world, schedule(seed, seconds, sorted(targets)), seconds, say)
         say("no more faults; the nodes end")
         end_nodes(world, verdict)
         began = time.monotonic()
@@ -59,9 +66,25 @@ def run(
     return verdict
 
 
-def _break(world: World, seed: int, seconds: float, say: Callable[[str], None]) -> None:
+def work_off(world: World, say: Callable[[str], None]) -> None:
+    """Start the workers and see how long they take for what has piled up."""
+    waiting, began = behind(world, APPLICATION, TELEMETRY), time.monotonic()
+    for worker in world.workers:
+        world.revive(worker)
+    done = world.wait_until(lambda: nearly_done(world), CATCH_UP_S)
+    took = time.monotonic() - began
+    say(f"  {waiting} records waited, {'worked off' if done else 'NOT worked off'} in {took:.1f} s")
+
+
+def nearly_done(world: World) -> bool:
+    """Whether only what has just come is left."""
+    left = behind(world, APPLICATION, TELEMETRY)
+    return left is not None and left < NEARLY
+
+
+def _break(world: World, steps: Sequence[Step], seconds: float, say: Callable[[str], None]) -> None:
     began = time.monotonic()
-    for step in schedule(seed, seconds, sorted(world.targets)):
+    for step in steps:
         world.wait_until(lambda at=step.at_s: time.monotonic() - began >= at, seconds + 60)  # type: ignore[misc]
         say(f"  {time.monotonic() - began:6.1f} s  {step.do} {step.target}")
         getattr(world, step.do)(step.target)
@@ -75,12 +98,16 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--late", type=float, default=0, help="seconds until the workers start at all")
+    parser.add_argument(
+        "--only", default="", help="break only these: worker,node,sink,kafka,registry,warehouse"
+    )
     parser.add_argument("--keep", type=Path, help="directory to leave everything in")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chaos-") as scratch:
         directory = given.keep or Path(scratch)
         directory.mkdir(parents=True, exist_ok=True)
-        verdict = run(directory, given.seed, given.seconds, given.nodes, given.workers, given.late)
+        only = given.only.split(",") if given.only else []
+        verdict = run(directory, given.seed, given.seconds, given.nodes, given.workers, given.late, only)
     return 1 if verdict.wrong else 0
 
 

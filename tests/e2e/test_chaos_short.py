@@ -2,8 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
+from gpuledger.attribution.charges import ROW_COLUMNS, TEXT_COLUMNS
+from tests.chaos import rows, truth
 from tests.chaos.__main__ import run
 from tests.chaos.faults import schedule
+from tests.support.charge_sets import charge_set, recent_window_ns
 
 SEED = 16
 FAULTS_S = 20.0
@@ -26,6 +31,20 @@ def test_the_faults_follow_from_the_seed_and_every_one_of_them_ends() -> None:
     for target in TARGETS:
         done = [step.do for step in steps if step.target == target]
         assert done[1::2] == [END_OF[begin] for begin in done[::2]]
+
+
+MEASURED = sorted(set(ROW_COLUMNS) - set(TEXT_COLUMNS) - {"priced", "effective_known"})
+
+
+@pytest.mark.parametrize("column", MEASURED)
+def test_one_wrong_value_in_one_row_is_seen(column: str) -> None:
+    start = recent_window_ns()
+    right, wrong = charge_set(start), charge_set(start)
+    assert not truth.differences(right, wrong)
+    assert not rows.differences(rows.of_sets([wrong]), rows.of_sets([right]))
+    getattr(wrong, column)[1] += 1
+    assert truth.differences(wrong, right) == [column]
+    assert len(rows.differences(rows.of_sets([wrong]), rows.of_sets([right]))) >= 1
 
 
 def test_the_ledger_is_exact_after_kills_and_zombies_everywhere(tmp_path: Path) -> None:
