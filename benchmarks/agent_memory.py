@@ -19,7 +19,7 @@ from gpuledger.agent.probes import LoaderKind
 from gpuledger.agent.probes.loading import loader_problem
 
 RUNS = 3
-SETTLE_S = 6.0  # some sixty rounds of the loop: what it allocates once is allocated
+SETTLE_S = 5.0  # some fifty rounds of the loop: what it allocates once is allocated
 KIB_PER_MIB = 1024
 COMMAND = Path(sys.executable).parent / "gpuledger"
 NOBODY = "127.0.0.1:9"  # the discard port: no broker answers there
@@ -43,6 +43,14 @@ def resident_mib(pid: int) -> float:
     raise SystemExit(f"agent_memory: process {pid} tells no VmRSS")
 
 
+def attached(pid: int) -> bool:
+    """Whether the process has programs in the kernel."""
+    try:
+        return any("bpf-prog" in str(entry.readlink()) for entry in Path("/proc", str(pid), "fd").iterdir())
+    except OSError:  # a descriptor was closed meanwhile
+        return False
+
+
 def bare(loader: LoaderKind) -> tuple[float, float]:
     """(ms that `start` takes, MiB resident) of a process with nothing but the probes."""
     command = [sys.executable, "-c", SOURCE, loader.value]
@@ -61,6 +69,8 @@ def agent(loader: LoaderKind) -> float:
         command = [str(COMMAND), "agent", "run", "--cluster", "memory", "--node", "one"]
         command += ["--state", state, "--bootstrap", NOBODY, "--samplers", "none", "--loader", loader.value]
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None and not attached(process.pid):
+                time.sleep(0.1)
             time.sleep(SETTLE_S)
             if process.poll() is not None:
                 raise SystemExit(f"agent_memory: the agent ended with status {process.returncode}")

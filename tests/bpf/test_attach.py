@@ -5,14 +5,15 @@ from __future__ import annotations
 import mmap
 import os
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.probes import ProbeSource
+from gpuledger.agent.probes import Limits, ProbeSource
 from gpuledger.agent.probes.bcc import BccLoader
 from gpuledger.agent.probes.libbpf import LibbpfLoader
 from gpuledger.agent.probes.libraries import LibraryScanner
@@ -22,6 +23,8 @@ from gpuledger.contract.operations import Operation
 from tests.bpf.workbench import Bench, Running, compile_c, events_of, run, started
 
 ROUNDS = 23
+ATTACHED_LIBRARIES = 3
+BUSY_S = 0.05  # by then a process that was told to go on calls without pause
 
 
 def attached_files(source: ProbeSource) -> set[int]:
@@ -215,3 +218,20 @@ def descriptors() -> dict[str, int]:
         if "bpf" in target or "perf" in target:
             out[target] = out.get(target, 0) + 1
     return out
+
+
+def test_attaching_to_a_library_in_the_midst_of_calls_loses_none(bench: Bench, tmp_path: Path) -> None:
+    """A call that began before its return was probed is none of those that were promised."""
+    with ExitStack() as stack:
+        source = stack.enter_context(started(limits=Limits(ring_bytes=1 << 24)))
+        for number in range(ATTACHED_LIBRARIES):
+            place = tmp_path / str(number)
+            library = bench.copy_library(place)
+            running = stack.enter_context(Running(loop(bench, 10_000_000, wait=True), place))
+            assert running.line() == "waiting"
+            running.go_on()
+            time.sleep(BUSY_S)
+            source.preattach(library)
+            running.process.kill()
+            running.process.wait()
+        assert source.losses().events == 0

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuledger.agent.probes import Limits, LoaderKind, ProbeSource
-from gpuledger.agent.probes.driver import DriverProbes
+from gpuledger.agent.probes.driver_watch import DriverWatch
 from gpuledger.agent.probes.ioctls import ioctl_name
 from gpuledger.contract.operations import Operation
 from tests.bpf.workbench import Bench, events_of, run
@@ -26,23 +26,24 @@ PREFIX = "@@ result "
 SLOW = "RM_MAP_MEMORY_DMA"
 
 
-def observe(directory: Path, family: str) -> dict[str, Any]:
+def observe(watch: DriverWatch, directory: Path, family: str) -> dict[str, Any]:
     """What the probes say of one run of the program over one family of stub modules."""
     for module in MODULES:
         subprocess.run(["busybox", "insmod", directory / family / f"{module}.ko"], check=True)
-    probes = DriverProbes()
-    report = probes.start()
+    watch.follow()
+    report = watch.report()
+    assert report is not None
     with subprocess.Popen(
         [directory / "app"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as app:
         assert app.stdin is not None
         assert app.stdout is not None
         said = app.stdout.readline().strip()
-        registrations = [(r.uuid, r.mig) for r in probes.registrations() if r.pid == app.pid]
+        registrations = [(r.uuid, r.mig) for r in watch.registrations() if r.pid == app.pid]
         app.stdin.close()
-    events = probes.drain()
+    events = watch.drain()
     mine = events[events["pid"] == app.pid]
-    left = len(probes.registrations())
+    left = len(watch.registrations())
     rows = Counter(
         (
             Operation(int(event["operation"])).name,
@@ -55,11 +56,13 @@ def observe(directory: Path, family: str) -> dict[str, Any]:
     slow = [
         int(e["duration_ns"]) for e in mine if ioctl_name(int(e["operation"]), int(e["function"])) == SLOW
     ]
-    losses = probes.losses()
-    probes.close()
+    losses = watch.losses()
     for module in reversed(MODULES):
         subprocess.run(["busybox", "rmmod", module], check=True)
+        watch.follow()
     return {
+        "error": report.error,
+        "gone": watch.report() is None,
         "attached": report.attached,
         "missing": report.missing,
         "said": said,
@@ -92,7 +95,9 @@ def observe_cuda(directory: Path) -> dict[str, Any]:
 
 def main() -> None:
     directory = Path(sys.argv[1])
-    result: dict[str, Any] = {family: observe(directory, family) for family in sys.argv[2:]}
+    watch = DriverWatch()
+    watch.follow()
+    result: dict[str, Any] = {family: observe(watch, directory, family) for family in sys.argv[2:]}
     result |= {"cuda": observe_cuda(directory), "kernel": os.uname().release}
     print("\n" + PREFIX + json.dumps(result), flush=True)
 

@@ -82,6 +82,14 @@ def test_the_devices_that_a_process_registers_are_known_while_it_lives(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_a_driver_that_is_unloaded_is_let_go_and_another_one_is_found(
+    seen: dict[str, Any], family: str
+) -> None:
+    """One watch saw both families, one after the other."""
+    assert (seen[family]["error"], seen[family]["gone"]) == ("", True)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_call_takes_as_long_as_it_takes(seen: dict[str, Any], family: str) -> None:
     assert len(seen[family]["slow_ns"]) == 3
     assert min(seen[family]["slow_ns"]) >= 2_000_000

@@ -11,7 +11,7 @@ import os
 import struct
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -71,6 +71,10 @@ class DriverLosses:
     threads_full: int = 0
     return_without_entry: int = 0
     registrations_full: int = 0
+
+    def plus(self, other: DriverLosses) -> DriverLosses:
+        """The sums."""
+        return DriverLosses(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def driver_functions(lines: Iterable[str]) -> set[str]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
+import numpy as np
+
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
+from gpuledger.agent.probes.driver import GpuRegistration
+from gpuledger.agent.probes.driver_watch import DriverWatch
 from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
 from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, Mapping, library_file
 from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, Loader, LoaderKind, kernel_version
@@ -110,6 +115,7 @@ class ProbeSource:
         self._found: dict[tuple[int, int], int] = {}
         self._seen: list[Mapping] = []
         self._swept_ends = 0
+        self._driver = DriverWatch()
 
     def start(self) -> None:
         """See `EventSource`. Takes a second or two with bcc, which compiles, and a tenth of that without."""
@@ -125,6 +131,7 @@ class ProbeSource:
             for program, tracepoint in TRACEPOINT_PROGRAMS.items():
                 fd = bpfsys.attach_raw_tracepoint(self._loader.program(program), tracepoint)
                 self._tracepoints.append(fd)
+            self._driver.follow()
         except BaseException:
             self.close()
             raise
@@ -154,6 +161,7 @@ class ProbeSource:
         self._seen.clear()
         attached = sum(self._attach_found(file) for file in files if file.key in new)
         self._release_unused()
+        self._driver.follow()
         ends = state.process_ends()
         if ends - self._swept_ends >= SWEEP_AFTER_ENDS:
             self._swept_ends = ends
@@ -194,22 +202,31 @@ class ProbeSource:
             raise Unsupported("the event source is not started")
         if file.key in self._libraries:
             return
-        self._libraries[file.key] = attach_library(self._loader, file)
-        state.settle()
+        with state.attaching():
+            self._libraries[file.key] = attach_library(self._loader, file)
 
     def drain(self) -> RawEvents:
         """See `EventSource`."""
         if self._ring is None or self._ring.reader is None:
             raise Unsupported("the event source is not started")
-        return self._ring.reader.drain()
+        events, driver = self._ring.reader.drain(), self._driver.drain()
+        return np.concatenate([events, driver]) if len(driver) else events
 
     def losses(self) -> Losses:
-        """See `EventSource`."""
-        return self._started().losses()
+        """See `EventSource`. What the driver's probes lost is in it."""
+        losses, driver = self._started().losses(), self._driver.losses()
+        return replace(
+            losses,
+            ring_full=losses.ring_full + driver.ring_full,
+            threads_full=losses.threads_full + driver.threads_full,
+            return_without_entry=losses.return_without_entry + driver.return_without_entry,
+        )
 
     def probes(self) -> list[LibraryReport]:
         """See `EventSource`."""
-        return [*(library.report for library in self._libraries.values()), *self._refused.values()]
+        driver = self._driver.report()
+        libraries = (library.report for library in self._libraries.values())
+        return [*libraries, *self._refused.values(), *([driver] if driver else [])]
 
     def resident(self) -> list[Resident]:
         """See `EventSource`."""
@@ -218,6 +235,10 @@ class ProbeSource:
     def device_uuids(self) -> list[DeviceUuid]:
         """What living processes were told of their devices (cuDeviceGetUuid)."""
         return self._started().uuids()
+
+    def registrations(self) -> list[GpuRegistration]:
+        """Which devices living processes have registered with the driver; empty where it is not probed."""
+        return self._driver.registrations()
 
     def not_ready(self) -> int:
         """Cumulative count of queries answered "not ready": polling, of which no record is made."""
@@ -229,6 +250,7 @@ class ProbeSource:
             library.close()
         self._libraries.clear()
         self._found.clear()
+        self._driver.close()
         for fd in self._tracepoints:
             os.close(fd)
         self._tracepoints.clear()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Final
@@ -19,6 +21,7 @@ _PROCESS_ENDS, _NOT_READY = (len(_LOSS_NAMES) + COUNTS.index(name) for name in (
 
 _PROCESS: Final = struct.Struct("=QQQqqq")  # struct process of bpf/cuda.bpf.c
 _PROCESS_KEY: Final = struct.Struct("=I")
+_NEVER_NS: Final = 2**64 - 1
 _UUID_BYTES: Final = 16
 _RESIDENT_KEY: Final = struct.Struct("=Qq")
 _SWEPT: Final = {"contexts": 16, "resident": 16, "uuids": 16, "allocations": 24}
@@ -50,10 +53,18 @@ class KernelState:
         values = bpfsys.map_lookup(self._maps["losses"], struct.pack("=I", index), 8 * self._cpus)
         return sum(struct.unpack(f"={self._cpus}Q", values)) if values else 0
 
-    def settle(self) -> None:
-        """Says that all probes are in place: a call that begins from now on has its return."""
-        now = struct.pack("=Q", time.clock_gettime_ns(time.CLOCK_BOOTTIME))
-        bpfsys.map_update(self._maps["settled_ns"], struct.pack("=I", 0), now)
+    @contextmanager
+    def attaching(self) -> Iterator[None]:
+        """While the probes of a library are being attached: a call that began before the end of it may have
+        an entry and no return, and is not lost for that."""
+        self._settle(_NEVER_NS)
+        try:
+            yield
+        finally:
+            self._settle(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+
+    def _settle(self, since_ns: int) -> None:
+        bpfsys.map_update(self._maps["settled_ns"], struct.pack("=I", 0), struct.pack("=Q", since_ns))
 
     def mark_late(self, pid: int) -> None:
         """The process had the library before its probes: it may have contexts that were not seen."""
