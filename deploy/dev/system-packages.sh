@@ -5,7 +5,7 @@ set -euo pipefail
 
 # command -> package that brings it
 declare -A COMMANDS=(
-  [gcc]=gcc [make]=make [mvn]=maven [java]=openjdk-17-jre-headless [python3]=python3 [docker-compose]=docker-compose [openssl]=openssl
+  [gcc]=gcc [make]=make [mvn]=maven [java]=openjdk-17-jre-headless [python3]=python3 [docker-compose]=docker-compose [openssl]=openssl [prometheus]=prometheus
 )
 # packages without a command of their own
 PACKAGES=(libc6-dev libelf1 python3-bpfcc)

@@ -423,3 +423,25 @@ def test_a_measurement_that_missed_a_burst_is_left_aside():
     charges = charge([state(LAYOUT, [Holder("x", 0)], [x])], [Calls([x]).busy(0, 4).batch()], measured)
     assert row_of(charges, "x")["used_ns"] == 4 * S
     assert row_of(charges, "x")["evidence"] == "busy_estimated"
+
+
+def test_an_occupied_share_above_one_is_clamped_and_flagged():
+    """SM and engine active above 1 were seen on MIG devices: the device was busy all the time, no more."""
+    x = pod_process(1, "x")
+    measured = [samples([(Field.ENGINE_ACTIVE, i, 1, 1.04) for i in range(10)], 3)]
+    measured.append(samples([(Field.SM_ACTIVE, i, 1, 1.2) for i in range(10)], 4))
+    charges = charge([state(LAYOUT, [Holder("x", 0)], [x])], [Calls([x]).busy(0, 10).batch()], measured)
+    row = row_of(charges, "x")
+    assert row["used_ns"] == 10 * S
+    assert row["flags"] & Flag.OCCUPIED_CLAMPED
+    assert row["sm_active"] == 1
+
+
+@pytest.mark.parametrize("value", [2.01, 140737488355328.0, 4294967295.0])
+def test_a_ratio_that_no_device_can_have_is_missing(value):
+    x = pod_process(1, "x")
+    measured = [samples([(Field.ENGINE_ACTIVE, i, 1, value) for i in range(10)], 3)]
+    charges = charge([state(LAYOUT, [Holder("x", 0)], [x])], [Calls([x]).busy(0, 4).batch()], measured)
+    row = row_of(charges, "x")
+    assert (row["used_ns"], row["evidence"]) == (4 * S, "busy_estimated")
+    assert not row["flags"] & Flag.OCCUPIED_CLAMPED

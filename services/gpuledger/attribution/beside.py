@@ -27,6 +27,7 @@ MEANS = {
     "dram_active": Field.DRAM_ACTIVE,
     "framebuffer_used_bytes": Field.FRAMEBUFFER_USED_BYTES,
 }
+RATIOS = frozenset(MEANS) - {"framebuffer_used_bytes"}
 
 
 class Owners:
@@ -149,6 +150,8 @@ class Silicon:
         for name, (integral, covered) in self._means.items():
             time = sum(covered[cell] for cell in cells)
             values[name] = sum(integral[cell] for cell in cells) / time if time else nan
+            if name in RATIOS:
+                values[name] = min(values[name], 1.0)
         if isnan(values["framebuffer_used_bytes"]):
             values["framebuffer_used_bytes"] = self._instants.get(place, nan)
         return values

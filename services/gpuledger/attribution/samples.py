@@ -26,6 +26,7 @@ SOURCE_PREFERENCE = (
 MAX_SLACK_NS = NS_PER_S // 2  # a sampler at 1 Hz may come late by that much without a hole
 SLACK_RATIO = 0.05  # of the window; for windows below 10 s
 FIELD_BITS = 16  # codes are 0..65535
+MAX_RATIO = 2.0  # of a device: values above 1 were seen on MIG (DCGM#152) and count as 1; beyond is absurd
 MAX_VALUE = 2.0**53  # bytes, joules, watts, codes: nothing that is measured on a device is more
 DEVICE_RATIOS = (
     Field.SM_ACTIVE,
@@ -57,9 +58,10 @@ class Samples(NamedTuple):
 
 
 def gather_samples(windows: Sequence[Prepared]) -> Samples:
-    """All samples that can be used: on devices of the layout, not negative, ratios up to 1, none absurd.
+    """All samples that can be used: on devices of the layout, not negative, none absurd.
 
-    NVML has been seen to give 37100 % of a process; such a value is missing, not large.
+    A device's ratio somewhat above 1 stays: the occupied share is then clamped and flagged. NVML has been
+    seen to give 37100 % of a process; such a value is missing, not large.
     """
     parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(7)]
     for prepared in windows:
@@ -86,8 +88,9 @@ def gather_samples(windows: Sequence[Prepared]) -> Samples:
     rank = np.full(256, len(SOURCE_PREFERENCE))
     for position, code in enumerate(SOURCE_PREFERENCE):
         rank[code] = position
-    ratio = np.isin(field, [*DEVICE_RATIOS, Field.PROCESS_SM_UTILIZATION])
-    good = (value >= 0) & (value <= np.where(ratio, 1.0, MAX_VALUE)) & (source >= 0) & (source < 256)
+    limit = np.where(np.isin(field, DEVICE_RATIOS), MAX_RATIO, MAX_VALUE)
+    limit[field == Field.PROCESS_SM_UTILIZATION] = 1.0
+    good = (value >= 0) & (value <= limit) & (source >= 0) & (source < 256)
     rows = np.flatnonzero(good)
     grade = rank[source[rows]]
     series = device[rows] << FIELD_BITS | field[rows]

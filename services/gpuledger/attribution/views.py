@@ -216,7 +216,9 @@ class Views:
             whole, known = value * sum(overlap), sum(explained)
             room = sum(overlap) - known
             for one, length, part in zip(touched, overlap, explained, strict=True):
-                if whole <= known:
+                if value > 1.0:
+                    busy[one] += value * length  # more than there is room for: every piece is clamped
+                elif whole <= known:
                     busy[one] += part * whole / known if known else 0.0
                 else:
                     busy[one] += part + (whole - known) * (length - part) / room
