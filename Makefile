@@ -32,12 +32,21 @@ $(STAMPS)/artifacts: services/gpuledger/localstack/pom.xml services/gpuledger/lo
 	@$(BIN)/python -m gpuledger.localstack fetch
 	@touch $@
 
-.PHONY: help setup emulator demo test test-fast lint bench clean distclean lock
+BPF_SOURCES := $(wildcard bpf/* services/gpuledger/agent/probes/*.py) services/gpuledger/contract/operations.py
+
+$(STAMPS)/bpf: $(BPF_SOURCES) $(STAMPS)/venv
+	@echo "Compiling the probes"
+	@$(BIN)/python -m gpuledger.agent.probes.compile
+	@touch $@
+
+bpf: $(STAMPS)/bpf ## Compile the probes ahead of time, for nodes without a compiler
+
+.PHONY: help setup emulator bpf demo test test-fast test-kernel lint bench clean distclean lock
 
 emulator: $(STAMPS)/system
 	@$(MAKE) -C tests/emulator --silent
 
-setup: $(STAMPS)/venv $(STAMPS)/artifacts emulator ## Prepare everything, run nothing
+setup: $(STAMPS)/venv $(STAMPS)/artifacts $(STAMPS)/bpf emulator ## Prepare everything, run nothing
 
 demo: setup ## From a CUDA call in a pod to a row of money, on real parts
 	@$(BIN)/python -m tests.e2e.demo
@@ -48,6 +57,9 @@ test: setup ## All tests
 
 test-fast: setup ## Unit and property tests only
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property
+
+test-kernel: setup ## The driver's probes in a booted kernel with stub modules (needs qemu)
+	@$(BIN)/python -m pytest -q tests/kernel
 
 lint: $(STAMPS)/venv ## ruff and mypy
 	@$(BIN)/ruff check .

@@ -6,9 +6,10 @@ set -euo pipefail
 # command -> package that brings it
 declare -A COMMANDS=(
   [gcc]=gcc [make]=make [mvn]=maven [java]=openjdk-17-jre-headless [python3]=python3 [docker-compose]=docker-compose [openssl]=openssl [prometheus]=prometheus
+  [clang]=clang [llvm-strip]=llvm
 )
 # packages without a command of their own
-PACKAGES=(libc6-dev libelf1 python3-bpfcc)
+PACKAGES=(libc6-dev libelf1 libbpf1 libbpf-dev python3-bpfcc)
 case "$(uname -m)" in
   x86_64) PACKAGES+=(linux-headers-cloud-amd64) ;; # any recent headers do: bcc reads types from them
   aarch64) PACKAGES+=(linux-headers-cloud-arm64) ;;
