@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from gpuledger.attribution.consumers import POD, THE_POOL, ConsumerKey, People
+from gpuledger.attribution.consumers import THE_POOL, ConsumerKey, People
 from gpuledger.attribution.evidence import Occupation, weakest
 from gpuledger.attribution.formula import (
     Category,
@@ -76,7 +76,7 @@ class Ledger:
         """(namespace, pod, workload, team, cost centre), decided once: at its first instant."""
         found = self._who.get(key)
         if found is None:
-            pod = self.people.pods.get(key.consumer) if key.kind == POD else None
+            pod = self.people.pods.get(key.consumer)  # of a job too, where its source describes it
             facts = Consumer(
                 kind=key.kind,
                 cluster=self.window.cluster,

@@ -52,7 +52,7 @@ def telemetry_windows(bootstrap: str, with_samples: bool) -> list[NodeWindow]:
                 elif with_samples:
                     assert RECORD_OF_KIND[place.kind] == "SampleBatch"
                     samples.append(decode(SampleBatch, body))
-                if place.part == 0:
+                if place.keyframe:
                     complete.add(start)
                 found[start] = NodeWindow(
                     cluster=place.id.cluster,
