@@ -227,3 +227,28 @@ def test_worker_waits_for_a_registry_that_is_away(
         assert_exact(bus, {node.key: (start, start + WINDOW_NS)})
     finally:
         workers.end()
+
+
+WITHOUT_WAITING_FOR_THE_TOPIC = """
+import faust
+from gpuledger.bus import BusSettings
+from gpuledger.processor.app import make_app
+from gpuledger.processor.settings import ProcessorSettings
+app = make_app(BusSettings.load(), ProcessorSettings())
+faust.Worker(app, loglevel="WARNING", quiet=True, redirect_stdouts=False).execute_from_commandline()
+"""
+
+
+def test_a_group_whose_leader_did_not_know_the_topic_gets_its_partitions_within_seconds(
+    own_bus: BusSettings, sender: Sender, workers: Workers
+) -> None:
+    workers.start(code=WITHOUT_WAITING_FOR_THE_TOPIC)
+    # as after a restart of the broker, which answers before it knows its topics
+    workers.await_that(lambda: "Ignoring missing topic" in workers.logs(), PATIENCE_S, "an empty assignment")
+    apply_topics(own_bus, partitions=1, replication=1)
+    sender.prices()
+    start, node = recent_start(30), Node(NodeKey("c", "n"))
+    sender.lifetime(node.lifetime(start, start + WINDOW_NS))
+    sender.telemetry(node.window(start))
+    workers.await_that(lambda: workers.committed(0) == 3, PATIENCE_S, "acknowledged")
+    assert_exact(own_bus, {node.key: (start, start + WINDOW_NS)})

@@ -27,8 +27,8 @@ class Workers:
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, silence_s: int = SILENCE_S) -> subprocess.Popen[bytes]:
-        """One more worker; its log is kept beside the others'."""
+    def start(self, silence_s: int = SILENCE_S, code: str | None = None) -> subprocess.Popen[bytes]:
+        """One more worker; its log is kept beside the others'. ``code``: run that instead of the command."""
         number = len(self._processes)
         environment = {
             **os.environ,
@@ -42,7 +42,7 @@ class Workers:
         }
         with self.log(number).open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "gpuledger.processor"],
+                [sys.executable, *(("-c", code) if code else ("-m", "gpuledger.processor"))],
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -26,6 +26,9 @@ from gpuledger.processor.settings import ProcessorSettings
 
 FETCH_BYTES = 8 << 20  # of a partition in one request: some hundred columnar batches
 HEARTBEATS_A_SESSION = 6
+# A broker that has just come back may not know the topic yet. Faust's leader then gives nobody a partition,
+# and looks again only when its metadata is this old: by default in 5 minutes.
+METADATA_AGE_S = 5.0
 TICK_S = 0.5  # how often it is looked whether a mark is due
 CLOSE_TIMEOUT_S = 10.0
 T = TypeVar("T")
@@ -41,6 +44,7 @@ class Shell:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
         self._engine: Engine | None = None
         self._lock = asyncio.Lock()
+        self._closed = False
         self._assignment = 0  # counts every change
         self._assigned = 0  # the one that the engine was told of
         self._generation: int | None = None
@@ -57,6 +61,8 @@ class Shell:
     async def feed(self, events: Sequence[Any]) -> None:
         """Hand records to the engine and commit what it returns."""
         async with self._lock:
+            if self._closed:
+                return
             engine = await self._ready()
             # what was buffered before the latest assignment comes again
             records = [
@@ -69,12 +75,15 @@ class Shell:
     async def tick(self) -> None:
         """Let the engine do what is due without any record."""
         async with self._lock:
+            if self._closed:
+                return
             engine = await self._ready()
             await self._commit(self._assignment, await self._call(engine.tick, self._assignment))
 
     async def close(self) -> None:
         """Stop the engine; what is under way is abandoned."""
         self.revoked()
+        self._closed = True  # Faust lets its tasks run on for a while
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S), self._lock:
                 if self._engine is not None:
@@ -120,6 +129,7 @@ def make_app(bus: BusSettings, settings: ProcessorSettings) -> faust.App:
         broker_rebalance_timeout=settings.session_timeout_s,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=FETCH_BYTES,
+        consumer_metadata_max_age_ms=round(METADATA_AGE_S * 1000),
         agent_supervisor="mode.supervisors.CrashingSupervisor",
         datadir=settings.data_directory,
         store="memory://",
