@@ -6,6 +6,7 @@ import logging
 
 from confluent_kafka import KafkaError, KafkaException
 
+from gpuledger.bus.repeats import Repeats
 from gpuledger.contract.errors import (
     BadRecord,
     ConfigError,
@@ -35,6 +36,7 @@ KAFKA_LOGGER = logging.getLogger("gpuledger.bus.kafka")
 """What librdkafka itself has to say goes here: connections that fail, owners that are fenced."""
 # that the guarantee against gaps is called experimental is known, and said at each start; our tests hold it
 KAFKA_LOGGER.addFilter(lambda record: not record.getMessage().startswith("CONFWARN"))
+KAFKA_LOGGER.addFilter(Repeats())
 
 
 class Complaints:

@@ -12,6 +12,7 @@ from prometheus_client import start_http_server
 from pydantic import ValidationError
 
 from gpuledger.bus import BusSettings, PartitionReader
+from gpuledger.bus.repeats import quieten
 from gpuledger.contract.errors import ConfigError, Unavailable
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor.app import make_app
@@ -38,6 +39,7 @@ def processor() -> None:
     if settings.metrics_port:
         start_http_server(settings.metrics_port)
     worker = faust.Worker(make_app(bus, settings), loglevel="WARNING", quiet=True, redirect_stdouts=False)
+    quieten("aiokafka")
     _log.info("processor starts", application=settings.application, kafka=bus.kafka_bootstrap)
     worker.execute_from_commandline()
 
