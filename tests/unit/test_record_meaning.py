@@ -129,3 +129,10 @@ def test_window_of_more_pairs_than_one_may_have_is_refused() -> None:
     people = [pod_process(i, "uid-0") for i in range(1000)]
     with pytest.raises(BadRecord, match="pairs"):
         charge_window(window([state(layout, [], people)]), prices(), Teams())
+
+
+def test_instances_of_which_nobody_says_the_slices_are_equal_parts_of_their_gpu() -> None:
+    layout = NodeLayout(devices=[Device(f"MIG-{i}", parent_uuid="GPU-0") for i in range(3)])
+    charges = charge_window(window([state(layout)]), prices(), Teams())
+    assert (charges.conservation_error_nano, charges.conservation_error_ns) == (0, 0)
+    assert sorted(row.total_ns for row in charges.rows()) == [10 * S // 3, 10 * S // 3, 10 * S // 3 + 1]

@@ -143,14 +143,17 @@ def _slot(device: Device, index: int, priced: PricedDevice, lost: bool = False) 
 def _instances(
     gpu: Device, instances: list[Device], base: PricedDevice, index_of: dict[str, int]
 ) -> list[Slot]:
-    """A partitioned GPU: units are numbered in the order of the GPU instances; the rest is free."""
-    covered = sum(device.slices for device in instances)
-    total = max([gpu.slices_total, covered, *(device.slices_total for device in instances)])
+    """A partitioned GPU: units are numbered in the order of the GPU instances; the rest is free. Where nobody
+    says how many slices there are, the instances are equal parts of it."""
+    slices = [device.slices for device in instances]
+    total = max([gpu.slices_total, sum(slices), *(device.slices_total for device in instances)])
+    if not total:
+        slices, total = [1] * len(instances), len(instances)
     slots = []
     first = 0
-    for device in instances:
-        units = tuple(range(first, first + device.slices))
-        first += device.slices
+    for device, count in zip(instances, slices, strict=True):
+        units = tuple(range(first, first + count))
+        first += count
         priced = PricedDevice(
             **{name: getattr(base, name) for name in _SAME_ON_INSTANCES},
             mig_profile=device.mig_profile,
