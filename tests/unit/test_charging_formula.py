@@ -445,3 +445,19 @@ def test_a_ratio_that_no_device_can_have_is_missing(value):
     row = row_of(charges, "x")
     assert (row["used_ns"], row["evidence"]) == (4 * S, "busy_estimated")
     assert not row["flags"] & Flag.OCCUPIED_CLAMPED
+
+
+def test_samples_that_scatter_step_back_behind_an_estimate_that_is_not_in_doubt():
+    """X is busy half of every second, seen from launch to synchronise. NVML's samples say 0.9 six times and 0
+    four times: their mean, 0.54, may well be 0.28 or 0.8. The estimate, 0.5, is right."""
+    x = pod_process(1, "x")
+    calls = Calls([x])
+    for second in range(10):
+        calls.busy(second, second + 0.5)
+    values = [0.9, 0.9, 0.0, 0.9, 0.0, 0.9, 0.9, 0.0, 0.9, 0.0]
+    rows = [(Field.PROCESS_SM_UTILIZATION, i, 1, value) for i, value in enumerate(values)]
+    measured = [samples(rows, 3, [x], 0), samples([(Field.ENGINE_ACTIVE, i, 1, 0.52) for i in range(10)], 4)]
+    charges = charge([state(LAYOUT, [Holder("x", 0)], [x])], [calls.batch()], measured)
+    row = row_of(charges, "x")
+    assert row["evidence"] == "busy_estimated"
+    assert row["used_ns"] == 5 * S

@@ -10,11 +10,13 @@ Each consumer's part of A, from the best evidence that there is:
 out a busy process, so it is taken for a whole piece or not at all. It is plausible when every process that
 had work outstanding for more than 5 % of the piece has samples that cover at least 80 % of it; when no
 witnessed process was measured busier than it had work outstanding, give or take 5 % of the piece; and when
-the sum agrees with A within 10 % of the piece. It is contradicted by the kernel's view where a process was
-measured 2 % of the piece below the time in which it alone had work outstanding, and its end was seen: NVML
-missed a burst then, since a sample may speak for a sixth of the second between two. Where A itself is the
-estimate, the parts are too, so that the difference of two views does not become time that nobody explains;
-unless the estimate is doubtful for more than 5 % of the piece (then the sum must be at most 110 %).
+the sum agrees with A within 10 % of the piece. It steps back behind an estimate that is not in doubt where
+the samples scatter more than the estimate can be wrong by, and their scatter explains the difference. It is
+contradicted by the kernel's view where a process was measured 2 % of the piece below the time in which it
+alone had work outstanding, and its end was seen: NVML missed a burst then, since a sample may speak for a
+sixth of the second between two. Where A itself is the estimate, the parts are too, so that the difference of
+two views does not become time that nobody explains; unless the estimate is doubtful for more than 5 % of the
+piece (then the sum must be at most 110 %).
 `busy_estimated`: processor sharing over outstanding work. Where engine active is known and the ends of
 somebody's work were mostly not seen, those whose ends were seen keep their outstanding time as far as it
 fits, and the others share what is left (estimator E5n of the emulator study, without learned durations).
@@ -26,6 +28,7 @@ The confidence interval is a rule, not yet a calibration: see ``_interval``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -40,6 +43,9 @@ MEASURED_COVERAGE = 0.8  # of a piece; NVML samples about once a second and the 
 MEASURED_TOLERANCE = 0.10  # of a piece; what sampling at 1 Hz over 10 s may be wrong by
 SCALING_NOTICED = 0.01  # of a piece; below it scaling down is the rounding of two clocks
 MOSTLY = 0.5  # of a process's outstanding time; above it counts as unwitnessed (emulator study, E5n)
+SCATTER_POINTS = 0.01  # of a piece; with a larger standard error the samples say less than the estimate
+SCATTER_ERRORS = 2  # standard errors: within them the difference is chance
+CERTAIN = 0.05  # of outstanding time in doubt; with less, processor sharing applies
 ESTIMATE_POINTS = 0.02  # of a piece; processor sharing was within 1.3 points where it applies
 MEASURED_POINTS = 0.01  # of a piece; resolution of NVML's percent
 UNCHECKED_POINTS = 0.05  # of a piece; measured values that nothing else confirms
@@ -62,12 +68,22 @@ class ProcessView:
     brief: float = 0.0
     measured: float = 0.0
     measured_cover: float = 0.0
+    measured_squares: float = 0.0
+    measured_count: int = 0
     percentage: float = 100.0
 
     @property
     def mostly_unseen(self) -> bool:
         """Whether the ends of most of its work were not seen."""
         return self.end_unseen > MOSTLY * self.outstanding
+
+    @property
+    def measured_error(self) -> float:
+        """Standard error of ``measured`` in ns, from how much its samples scatter."""
+        if self.measured_count < 2:
+            return 0.0
+        scatter = self.measured_squares * self.measured_cover - self.measured**2
+        return math.sqrt(max(0.0, scatter) / self.measured_count)
 
     @property
     def doubtful(self) -> float:
@@ -207,9 +223,27 @@ def plausible(length: int, engine_ns: float | None, processes: list[ProcessView]
         surely = 0.0 if process.mostly_unseen else process.alone
         if process.measured < surely - ESTIMATE_POINTS * length:
             return False
+    if _is_chance(length, engine_ns, processes):
+        return False
     if engine_ns is None:
         return total <= (1 + MEASURED_TOLERANCE) * length
     return abs(total - engine_ns) <= MEASURED_TOLERANCE * length
+
+
+def _is_chance(length: int, engine_ns: float | None, processes: list[ProcessView]) -> bool:
+    """Whether the scatter of the samples explains what they say beyond an estimate that is not in doubt."""
+    active = [process for process in processes if process.outstanding > 0 or process.measured > 0]
+    if not any(process.measured_error > SCATTER_POINTS * length for process in active):
+        return False
+    estimated = sum(process.estimated for process in active)
+    scale = min(1.0, engine_ns / estimated) if engine_ns is not None and estimated else 1.0
+    return all(
+        process.witnessed
+        and process.doubtful <= CERTAIN
+        and abs(process.measured - scale * process.estimated)
+        <= max(SCATTER_ERRORS * process.measured_error, ESTIMATE_POINTS * length)
+        for process in active
+    )
 
 
 def _interval(

@@ -20,6 +20,17 @@ LONG_SAMPLE_RATIO = 1.05  # of the window; a sample longer than this says little
 OCCUPANCY_FIELDS = (Field.ENGINE_ACTIVE, Field.SM_ACTIVE, Field.GPU_UTILIZATION)
 
 
+@dataclass(slots=True)
+class Measured:
+    """What the per-process samples of one pair in one cell sum to: busy and covered ns, busy squared over
+    covered (for their scatter), and how many there are."""
+
+    busy: float = 0.0
+    cover: float = 0.0
+    squares: float = 0.0
+    count: int = 0
+
+
 def device_lengths(windows: Sequence[Prepared], devices: int) -> Longs:
     """Length of the window by device of the pass, ns."""
     table = np.zeros(devices, np.int64)
@@ -182,10 +193,12 @@ class Views:
                 one.alone += alone
                 one.end_unseen += unwitnessed
                 one.brief += brief
-            for pair, busy, cover in self._measured.get(cell, ()):
+            for pair, measured in self._measured.get(cell, ()):
                 one = view(pair)
-                one.measured += busy
-                one.measured_cover += cover
+                one.measured += measured.busy
+                one.measured_cover += measured.cover
+                one.measured_squares += measured.squares
+                one.measured_count += measured.count
         order = sorted(found, key=lambda pair: (found[pair].consumer, found[pair].container, pair))
         return [found[pair] for pair in order]
 
@@ -224,8 +237,8 @@ class Views:
                     busy[one] += part + (whole - known) * (length - part) / room
         return busy, means.covered.tolist()
 
-    def _measured_parts(self) -> dict[int, list[tuple[int, float, float]]]:
-        """By cell: (pair, busy ns, covered ns) of the per-process samples. The time of a sample that lies
+    def _measured_parts(self) -> dict[int, list[tuple[int, Measured]]]:
+        """By cell: what the per-process samples of each pair sum to. The time of a sample that lies
         across pieces goes where the process had work outstanding, else evenly."""
         samples = of_field(self._samples, Field.PROCESS_SM_UTILIZATION)
         samples = samples.chosen(np.flatnonzero((samples.pair >= 0) & (samples.duration > 0)))
@@ -241,12 +254,14 @@ class Views:
                 whole = float(samples.value[row]) * int(length[places].sum())
                 for at, weight in zip(places, weights, strict=True):
                     busy[at] = whole * weight / sum(weights)
-        found: dict[int, dict[int, list[float]]] = {}
+        found: dict[int, dict[int, Measured]] = {}
         for one, pair, part, cover in zip(cell.tolist(), pairs, busy, length.tolist(), strict=True):
-            sums = found.setdefault(one, {}).setdefault(pair, [0.0, 0.0])
-            sums[0] += part
-            sums[1] += cover
-        return {one: [(pair, sums[0], sums[1]) for pair, sums in by.items()] for one, by in found.items()}
+            sums = found.setdefault(one, {}).setdefault(pair, Measured())
+            sums.busy += part
+            sums.cover += cover
+            sums.squares += part * part / cover if cover else 0.0
+            sums.count += 1
+        return {one: list(by.items()) for one, by in found.items()}
 
     def _across(self, rows: Longs, cell: Longs) -> list[tuple[int, list[int]]]:
         """(sample, its overlaps) of the samples that touch more than one piece."""
