@@ -206,3 +206,19 @@ def test_an_unchanged_document_is_no_new_version():
 def test_a_discounted_price_is_rounded_half_even(nano, half):
     text = prices_with(f"  - {{id: a, per: gpu, price_per_hour: 0.00000000{nano}, discount: 0.5}}")
     assert read_prices(text, "p.yaml").entries[0].unit_price_nano_per_hour == half
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 5_000 + "]" * 5_000, "nest"),
+        ("{a: " * 100 + "1" + "}" * 100, "nested more than 32 deep"),
+        ('kind: "\\ud800"', "surrogate|Unicode"),
+        ('"\\ud800": 1', "a key must be a text|Unicode"),
+        ("kind: prices\nprices: [{id: a, per: gpu, price_per_hour: 1, effective_from: 9999-12-31}]", "2116"),
+    ],
+)
+def test_document_that_no_program_can_hold_is_refused_in_one_line(text, message):
+    with pytest.raises(ConfigError, match=message) as refused:
+        read_documents(text, "prices.yaml")
+    assert len(str(refused.value).splitlines()) == 1

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from itertools import combinations, pairwise
+from itertools import chain, combinations_with_replacement, compress, islice, pairwise
 from typing import NamedTuple
 
 from gpuledger.contract.records import PriceBookVersion, PriceEntry
 from gpuledger.contract.windows import NS_PER_S
 from gpuledger.pricing.book import FOREVER_NS, entry_match, precedence
+
+MAX_PROBLEMS = 100  # nobody reads more at once
 
 
 class Problem(NamedTuple):
@@ -20,10 +22,10 @@ class Problem(NamedTuple):
 
 
 def check_book(book: PriceBookVersion) -> list[Problem]:
-    """All problems of a book, in the order of its entries."""
+    """The problems of a book, in the order of its entries; of very many the first that are found."""
     entries = book.entries
-    problems = [*_repeated(entries), *_overlaps(entries), *_gaps(entries), *_unconvertible(book)]
-    return sorted(problems)
+    found = chain(_repeated(entries), _overlaps(entries), _gaps(entries), _unconvertible(book))
+    return sorted(islice(found, MAX_PROBLEMS))
 
 
 def day(instant_ns: int) -> str:
@@ -45,24 +47,48 @@ def _repeated(entries: Sequence[PriceEntry]) -> Iterable[Problem]:
 
 
 def _overlaps(entries: Sequence[PriceEntry]) -> Iterable[Problem]:
-    """Pairs that could apply to one device at one instant with equal precedence."""
-    by_precedence: dict[tuple[int, int], list[int]] = {}
+    """Entries that could apply to one device at one instant with equal precedence: each with one of those.
+
+    Of two kinds of match (which attributes they state) only entries that agree in what both state can meet;
+    in order of time, an entry meets one of those before it where the latest of their ends is behind its
+    start.
+    """
+    kinds: dict[tuple[int, int], dict[tuple[bool, ...], list[int]]] = {}
     for index, entry in enumerate(entries):
-        by_precedence.setdefault(precedence(entry), []).append(index)
-    for group in by_precedence.values():
-        for one, other in combinations(group, 2):
-            a, b = entries[one], entries[other]
-            low, high = max(a.effective_from_ns, b.effective_from_ns), min(_end(a), _end(b))
-            if low < high and _compatible(entry_match(a), entry_match(b)):
+        stated = tuple(map(bool, entry_match(entry)))
+        kinds.setdefault(precedence(entry), {}).setdefault(stated, []).append(index)
+    for groups in kinds.values():
+        for one, other in combinations_with_replacement(groups, 2):
+            shared = [a and b for a, b in zip(one, other, strict=True)]
+            sides = ((one, 0),) if one == other else ((one, 0), (other, 1))
+            meeting: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+            for group, side in sides:
+                for index in groups[group]:
+                    key = tuple(compress(entry_match(entries[index]), shared))
+                    meeting.setdefault(key, []).append((index, side))
+            for members in meeting.values():
+                yield from _meetings(entries, members, across=one != other)
+
+
+def _meetings(
+    entries: Sequence[PriceEntry], members: Sequence[tuple[int, int]], across: bool
+) -> Iterable[Problem]:
+    """Meetings in time of entries that can apply to one device; ``across``: of one side with the other."""
+    latest: dict[int, int] = {}  # of each side, the entry that ends last so far
+    for index, side in sorted(members, key=lambda member: (entries[member[0]].effective_from_ns, member)):
+        entry = entries[index]
+        before = latest.get(1 - side if across else side)
+        if before is not None:
+            low, high = entry.effective_from_ns, min(_end(entries[before]), _end(entry))
+            if low < high:
+                a, b = sorted((before, index))
                 yield Problem(
-                    other,
-                    f"{b.id} and {a.id} both apply to one device from {day(low)} to {day(high)}; end one of "
-                    "them, or give one a priority",
+                    b,
+                    f"{entries[b].id} and {entries[a].id} both apply to one device from {day(low)} to "
+                    f"{day(high)}; end one of them, or give one a priority",
                 )
-
-
-def _compatible(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    return all(not x or not y or x == y for x, y in zip(a, b, strict=True))
+        if side not in latest or _end(entries[latest[side]]) < _end(entry):
+            latest[side] = index
 
 
 def _gaps(entries: Sequence[PriceEntry]) -> Iterable[Problem]:

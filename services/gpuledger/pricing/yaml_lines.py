@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,7 +12,10 @@ import yaml
 from gpuledger.contract.errors import ConfigError
 
 MAX_DOCUMENT_BYTES = 4 << 20  # a price list of ten thousand entries is about 3 MB
+MAX_DEPTH = 32  # values within values; the documents nest four deep
 MAX_VALUES = 500_000  # aliases may repeat a value; a few lines must not expand without bound
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # an escape can write one; no UTF-8 can hold it
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -40,12 +44,14 @@ def read_yaml(text: str, name: str) -> list[Plain]:
     if len(text.encode()) > MAX_DOCUMENT_BYTES:
         raise ConfigError(f"the document has more than {MAX_DOCUMENT_BYTES} bytes; divide it", name)
     try:
-        nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+        nodes = list(yaml.compose_all(text, Loader=_LOADER))
+    except RecursionError as error:
+        raise ConfigError(f"values are nested more than {MAX_DEPTH} deep", name) from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"this is not YAML: {error.problem or error.context}", f"{name}:{line}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"this is not YAML: {error}", name) from error
+        raise ConfigError(f"this is not YAML: {' '.join(str(error).split())}", name) from error
     found = []
     for node in nodes:
         if node is not None:
@@ -54,6 +60,9 @@ def read_yaml(text: str, name: str) -> list[Plain]:
             if value is not None:
                 found.append(Plain(name, value, reader.lines))
     return found
+
+
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Reader:
@@ -68,7 +77,11 @@ class _Reader:
         if len(self.lines) > MAX_VALUES:
             raise ConfigError(f"the document has more than {MAX_VALUES} values", f"{self.name}:{line}")
         if isinstance(node, yaml.ScalarNode):
+            if _SURROGATE.search(node.value):
+                raise ConfigError("half of a surrogate pair is no text", f"{self.name}:{line}")
             return _scalar(node)
+        if len(path) >= MAX_DEPTH:
+            raise ConfigError(f"values are nested more than {MAX_DEPTH} deep", f"{self.name}:{line}")
         if id(node) in self._around:
             raise ConfigError("a value contains itself", f"{self.name}:{line}")
         self._around.add(id(node))
@@ -84,7 +97,7 @@ class _Reader:
         seen: set[str] = set()
         for key, item in node.value:
             where = f"{self.name}:{key.start_mark.line + 1}"
-            if not isinstance(key, yaml.ScalarNode):
+            if not isinstance(key, yaml.ScalarNode) or _SURROGATE.search(key.value):
                 raise ConfigError("a key must be a text", where)
             if key.value in seen:
                 raise ConfigError(f"the key {key.value!r} is there twice", where)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from gpuledger.contract.money import nano_from_decimal
 from gpuledger.contract.windows import MINUTE_NS, NS_PER_S
+from gpuledger.pricing.currencies import FOREVER_NS
 
 PLAIN_NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,18})?")  # what no price exceeds
 MAX_NANO = (1 << 62) - 1  # an Avro long with room to spare: 4.6 thousand million units an hour
@@ -32,6 +33,8 @@ def instant_ns(value: Any) -> int:
     seconds = int(whole.timestamp())
     if seconds < 0:
         raise ValueError(f"{text!r} is before 1970")
+    if seconds * NS_PER_S >= FOREVER_NS:
+        raise ValueError(f"{text!r} is beyond 2116; leave out an end that is not known")
     return seconds * NS_PER_S + at.microsecond * 1000
 
 
