@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -104,11 +105,19 @@ def main() -> None:
     except GpuledgerError as error:
         _say(error)
         sys.exit(EXIT_FAILED)
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # whoever read has gone: no more to say
+        sys.exit(EXIT_FAILED)
+    except OSError as error:
+        _say(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or repr(error))
+        sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def _say(error: GpuledgerError) -> None:
+def _say(error: GpuledgerError | str) -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print("error:", style="bold red", end=" ")
     console.print(str(error), markup=False)

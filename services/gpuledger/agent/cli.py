@@ -23,10 +23,11 @@ from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import NS_PER_S, SystemClock
 from gpuledger.contract.errors import BadRecord, ConfigError
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.windows import DEFAULT_WINDOW_NS, WindowGrid
+from gpuledger.contract.windows import DEFAULT_WINDOW_NS, FIRST_LAUNCH_NS, WindowGrid
 
 app = typer.Typer(help="The node's agent: it watches the GPUs and sends what it saw to Kafka.")
 LOOPBACK = "127.0.0.1"
+LAST_LAUNCH_NS = 1 << 62  # 2116; beyond it prices end
 app.command()(doctor)
 app.command()(top)
 
@@ -85,7 +86,12 @@ def run(
     zone: Annotated[str | None, typer.Option(help="Zone.")] = None,
     node_pool: Annotated[str | None, typer.Option(help="Node pool.")] = None,
     launched_ns: Annotated[
-        int | None, typer.Option(help="First paid instant, ns since 1970; else the agent's first start.")
+        int | None,
+        typer.Option(
+            min=FIRST_LAUNCH_NS,
+            max=LAST_LAUNCH_NS,
+            help="First paid instant, ns since 1970; else the agent's first start.",
+        ),
     ] = None,
     states_lifetime: Annotated[
         bool,
@@ -98,7 +104,7 @@ def run(
     preattach: Annotated[
         list[Path] | None, typer.Option(help="libcuda file to probe before any process uses it.")
     ] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="Serve /metrics there.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve /metrics there.")] = None,
     metrics_address: Annotated[str, typer.Option(help="Address of /metrics.")] = LOOPBACK,
     seed: Annotated[int, typer.Option(help="Of the simulated node.")] = 1,
     ends_node: Annotated[

@@ -16,6 +16,8 @@ from gpuledger.contract.records import NodeLayout
 from gpuledger.contract.windows import WindowGrid
 
 DEFAULT_SPOOL_BYTES = 1 << 30  # a day of a busy node (12 kB/s); well within a node's own disk
+MAX_GPUS = 1024  # of a node: more the processor refuses
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # bounds its nesting
 _TEXTS = ("instance_id", "instance_type", "capacity_type", "region", "zone", "node_pool")
 
 
@@ -47,11 +49,11 @@ def read_layout(path: Path | None, overrides: dict[str, str | None]) -> NodeLayo
     plain: Any = {}
     if path is not None:
         try:
-            plain = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            plain = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER) or {}
         except OSError as error:
             raise ConfigError(error.strerror or "can not be read", str(path)) from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(f"is no YAML: {error}", str(path)) from error
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # of bytes that are no text, too
+            raise ConfigError(f"is no YAML: {' '.join(str(error).split())}", str(path)) from error
     if not isinstance(plain, dict):
         raise ConfigError("is no mapping", str(path))
     unknown = set(plain) - {*_TEXTS, "gpu_count", "labels"}
@@ -61,6 +63,9 @@ def read_layout(path: Path | None, overrides: dict[str, str | None]) -> NodeLayo
     labels = plain.get("labels") or {}
     if not isinstance(labels, dict):
         raise ConfigError(f"labels: {json.dumps(labels)} is no mapping", str(path))
+    count = plain.get("gpu_count") or 0
+    if not isinstance(count, int) or not 0 <= count <= MAX_GPUS:
+        raise ConfigError(f"gpu_count: {count!r} is no number from 0 to {MAX_GPUS}", str(path))
     texts = {name: str(plain.get(name) or "") for name in _TEXTS}
     return NodeLayout(
         instance_id=texts["instance_id"],
@@ -69,6 +74,6 @@ def read_layout(path: Path | None, overrides: dict[str, str | None]) -> NodeLayo
         region=texts["region"],
         zone=texts["zone"],
         node_pool=texts["node_pool"],
-        gpu_count=int(plain.get("gpu_count") or 0),
+        gpu_count=count,
         labels={str(name): str(value) for name, value in labels.items()},
     )

@@ -9,6 +9,7 @@ MINUTE_NS = 60 * NS_PER_S
 HOUR_NS = 3600 * NS_PER_S
 DAY_NS = 24 * HOUR_NS
 DEFAULT_WINDOW_NS = 10 * NS_PER_S  # short enough for answers within seconds, long enough for few records
+FIRST_LAUNCH_NS = 1_420_070_400 * NS_PER_S  # 2015: no node that is paid for now was launched before
 MIN_WINDOW_NS = NS_PER_S  # below a second a sample of the silicon says nothing
 
 

@@ -46,7 +46,7 @@ def run(
     window_s: Annotated[
         int, typer.Option(help="Window length of the cluster in s, a divisor of 60.")
     ] = DEFAULT_WINDOW_NS // NS_PER_S,
-    metrics_port: Annotated[int | None, typer.Option(help="Serve /metrics there.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve /metrics there.")] = None,
     metrics_address: Annotated[str, typer.Option(help="Address of /metrics.")] = LOOPBACK,
 ) -> None:
     """Watch the cluster's nodes until SIGTERM or SIGINT, and state their lives."""

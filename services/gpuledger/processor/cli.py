@@ -10,6 +10,7 @@ import structlog
 import typer
 from prometheus_client import start_http_server
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from gpuledger.bus import BusSettings, PartitionReader
 from gpuledger.bus.repeats import quieten
@@ -33,6 +34,14 @@ def processor() -> None:
     try:
         settings = ProcessorSettings()
     except ValidationError as error:
+        problems = (
+            f"GPULEDGER_PROCESSOR_{'.'.join(map(str, problem['loc'])).upper()}: {problem['msg']}".replace(
+                "_: ", ": "
+            )
+            for problem in error.errors(include_url=False, include_context=False, include_input=False)
+        )
+        raise ConfigError("; ".join(problems), where="environment") from None
+    except SettingsError as error:  # what is no JSON where JSON is needed
         raise ConfigError(str(error), where="environment") from None
     logging.basicConfig(level=logging.WARNING)
     await_topic(bus, settings)

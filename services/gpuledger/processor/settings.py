@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gpuledger.contract.windows import DEFAULT_WINDOW_NS, NS_PER_S, WindowGrid
@@ -35,8 +35,14 @@ class ProcessorSettings(BaseSettings):
     silence_s: float = Field(default=60.0, gt=0)  # see protocol.Rules
     session_timeout_s: float = Field(default=45.0, ge=6)  # a batch holds the interpreter for seconds at worst
     patience_s: float = Field(default=600.0, gt=0)  # how long a new owner waits for Kafka or the registry
-    metrics_port: int = Field(default=0, ge=0)  # of the Prometheus exporter; 0: none
+    metrics_port: int = Field(default=0, ge=0, le=65535)  # of the Prometheus exporter; 0: none
     data_directory: Path = Path("build/processor")  # Faust's own; holds nothing that must survive
+
+    @model_validator(mode="after")
+    def _windows_divide_a_minute(self) -> ProcessorSettings:
+        for seconds in (self.window_s, *self.cluster_window_s.values()):
+            WindowGrid(seconds * NS_PER_S)
+        return self
 
     def grid(self, cluster: str) -> WindowGrid:
         """How a cluster cuts time."""

@@ -20,7 +20,7 @@ from gpuledger.contract.records import (
     TeamMapVersion,
     decode_as,
 )
-from gpuledger.contract.windows import DAY_NS, NS_PER_S
+from gpuledger.contract.windows import DAY_NS, FIRST_LAUNCH_NS
 from gpuledger.contract.wire import unframe
 from gpuledger.pricing import PriceBook, Prices, TeamMap, Teams
 from gpuledger.processor.charging import Configuration
@@ -29,7 +29,6 @@ from gpuledger.processor.reading import NS_PER_MS
 
 R = TypeVar("R")
 Refuse: TypeAlias = Callable[[Sequence[tuple[Incoming, BadRecord]]], None]
-FIRST_LAUNCH_NS = 1_420_070_400 * NS_PER_S  # 2015: no node that is paid for now was launched before
 _log = structlog.get_logger(__name__)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from gpuledger.bus import BusSettings
 from gpuledger.sink.service import GROUP, SESSION_TIMEOUT_S, SinkOptions, run
-from gpuledger.warehouse.client import DEFAULT_URL
+from gpuledger.warehouse.client import DEFAULT_URL, parse_url
 
 
 def sink(
@@ -19,13 +19,16 @@ def sink(
     group: Annotated[str, typer.Option("--group", help="Consumer group; one for each warehouse.")] = GROUP,
     session_timeout: Annotated[
         float,
-        typer.Option("--session-timeout", min=1, help="Seconds until a dead member's work goes to another."),
+        typer.Option(
+            "--session-timeout", min=1, max=3600, help="Seconds until a dead member's work goes to another."
+        ),
     ] = SESSION_TIMEOUT_S,
     migrate: Annotated[
         bool, typer.Option("--migrate", help="First bring the warehouse's tables up to date.")
     ] = False,
 ) -> None:
     """Write charge sets to ClickHouse until SIGTERM; every set is seen whole or not at all."""
+    parse_url(url)  # said at once, not when the first batch is due
     options = SinkOptions(
         bus=BusSettings.load(),
         warehouse_url=url,

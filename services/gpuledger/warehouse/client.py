@@ -95,7 +95,10 @@ class WarehouseUrl:
 def parse_url(url: str, environment: Mapping[str, str] | None = None) -> WarehouseUrl:
     """Parse a warehouse URL. Raises ConfigError with what is wrong."""
     environment = os.environ if environment is None else environment
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # without the URL: it may hold a password
+        raise ConfigError(f"the warehouse URL makes no sense: {error}") from None
     if parts.scheme not in _PORTS:
         raise ConfigError(
             f"a warehouse URL begins with clickhouse://, http:// or https://, not {parts.scheme!r}"

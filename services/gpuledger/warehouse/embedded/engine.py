@@ -72,11 +72,14 @@ class Engine:
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         """Open or create the database under ``path``.
 
-        Raises ConfigError when another process serves the same path.
+        Raises ConfigError when another process serves the same path, or it can not be written.
         """
         self._clock = clock or SystemClock()
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock_file = _take(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock_file = _take(path)
+        except OSError as error:
+            raise ConfigError(f"cannot hold the data: {error.strerror}", str(path)) from error
         config = write_config(path / "config")
         self._url = f"{path / 'data'}?config-file={config}"
         self._guard = threading.Lock()
