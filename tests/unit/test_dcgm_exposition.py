@@ -269,7 +269,7 @@ def test_an_exporter_without_bus_ids_is_as_good() -> None:
         f'{ENGINE}{{UUID="{GPU}",GPU_I_ID="seven"}} 0.5',
         f'{{UUID="{GPU}"}} 5',
         f'{UTIL}{{"}} 5',
-        f'{UTIL}{{}} 5',
+        f"{UTIL}{{}} 5",
         f'{UTIL}{{,"}} 5',
         f'{UTIL}{{UUID="{GPU}"}} 1_000',
     ],

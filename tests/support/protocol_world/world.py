@@ -139,11 +139,7 @@ class World:
             node = owner.nodes[key]
             closed = {start: row for (other, start), row in batch.rows.items() if other == key}
             through = max([*closed, node.through or 0])
-            wire = {
-                start: row
-                for start, row in {**node.rows, **closed}.items()
-                if start // HOUR_NS == hour
-            }
+            wire = {start: row for start, row in {**node.rows, **closed}.items() if start // HOUR_NS == hour}
             self.progress.append(NodeProgress(key, wire, through))
         self.log(f"{who} writes progress of {len(batch.rows)} windows")
 
