@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicP
 from gpuledger.bus import BusSettings, Incoming
 from gpuledger.bus.kafka_errors import typed
 from gpuledger.bus.reader import consumer_options, incoming
+from gpuledger.contract.errors import KafkaUnavailable
 from gpuledger.sink.batcher import Flow, Place
 
 FETCH_RECORDS = 2_000  # at once: a few ms of decoding between two looks at the writer
@@ -56,12 +57,15 @@ class Source:
         self._consumer = confluent_kafka.Consumer(options)
         self.owned: set[Place] = set()
         self._paused = False
+        self._uncommitted: dict[Place, int] = {}  # what the group's coordinator, being away, has not got yet
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
 
     def poll(self, timeout_s: float) -> Sequence[Incoming]:
         """Records that came, in the order of each partition. Raises KafkaUnavailable, ConfigError."""
+        if self._uncommitted:
+            self.commit({})
         records = []
         try:
             messages = self._consumer.consume(FETCH_RECORDS, timeout=timeout_s)
@@ -85,18 +89,34 @@ class Source:
         self._paused = flow is Flow.PAUSED
 
     def commit(self, through: Mapping[Place, int]) -> None:
-        """Commit what is still ours and await it. A group that moved on is no error."""
-        offsets = [TopicPartition(*place, offset) for place, offset in through.items() if place in self.owned]
+        """Commit what is still ours and await it; what can not be committed now is tried again at each poll.
+
+        A group that moved on is no error, nor is a coordinator that is away. Raises ConfigError.
+        """
+        waited, self._uncommitted = bool(self._uncommitted), {**self._uncommitted, **through}
+        offsets = [
+            TopicPartition(*place, offset)
+            for place, offset in self._uncommitted.items()
+            if place in self.owned
+        ]
         if not offsets:
+            self._uncommitted.clear()
             return
         try:
             answers = self._consumer.commit(offsets=offsets, asynchronous=False) or []
         except KafkaException as error:
             cause: KafkaError = error.args[0]
-            if cause.code() not in _NOT_OURS and not cause.retriable():
-                raise typed(error, f"committing {self._topic}") from error
-            log.info("not committed, will be read again", why=cause.str())
+            if cause.code() in _NOT_OURS:
+                log.info("not committed, will be read again", why=cause.str())
+                self._uncommitted.clear()
+                return
+            meant = typed(error, f"committing {self._topic}")
+            if not isinstance(meant, KafkaUnavailable):
+                raise meant from error
+            if not waited:
+                log.warning("not committed yet", why=cause.str())
             return
+        self._uncommitted.clear()
         for answer in answers:
             if answer.error is not None:
                 log.info(
@@ -131,3 +151,5 @@ class Source:
             self.owned -= places
         self._leave(places, lost)
         self.owned -= places
+        for place in places:
+            self._uncommitted.pop(place, None)
