@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from gpuledger import cli
 
 NOWHERE = "127.0.0.1:1"
 AGENT = ("agent", "run", "--cluster", "c", "--node", "n", "--source", "simulated", "--samplers", "none")
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """A service says how it logs for its whole process; the next test's process is this one."""
+    yield
+    structlog.reset_defaults()
 
 
 def call(
