@@ -12,7 +12,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from gpuledger.warehouse.embedded.statement import Statement
 DATABASE = "gpuledger"
 SESSION_TIMEOUT_S = 60  # ClickHouse's default_session_timeout
 MAX_SESSIONS = 1_000  # each holds a connection of some 100 kB
+_connect: Callable[[str], Any] = chdb.connect  # typed or not, as the two wheels that carry chdb are installed
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of a setting, or of a parameter of the query
 
 
@@ -84,7 +85,7 @@ class Engine:
         self._url = f"{path / 'data'}?config-file={config}"
         self._guard = threading.Lock()
         self._sessions: dict[str, _Session] = {}
-        self._keep_alive = chdb.connect(self._url)  # the engine lives as long as one connection does
+        self._keep_alive = _connect(self._url)  # the engine lives as long as one connection does
         self._keep_alive.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
         self.version = str(
             self._keep_alive.query("SELECT version()", "TabSeparatedRaw").bytes(), "ascii"
@@ -134,7 +135,7 @@ class Engine:
                 session.expires_ns = self._clock.boot_ns() + request.session_timeout_s * NS_PER_S
 
     def _connect(self) -> Any:
-        connection = chdb.connect(self._url)
+        connection = _connect(self._url)
         connection.query(f"USE {DATABASE}")
         return connection
 
