@@ -25,6 +25,9 @@ ten-second windows and charges them to pods and teams (processor); the sink writ
 ClickHouse (sink); you ask it in SQL (sql). Prices and teams are documents (config). To see all of it
 on one machine: make demo.
 
+Where things are, unless an option says so: GPULEDGER_KAFKA_BOOTSTRAP, GPULEDGER_REGISTRY_URL and
+GPULEDGER_WAREHOUSE_URL in the environment; else the usual ports of this machine.
+
 Exit codes: 0 done, 1 failed, 2 a mistake in the call or a document, 3 a service does not answer.
 """
 

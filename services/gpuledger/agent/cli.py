@@ -25,7 +25,11 @@ from gpuledger.contract.errors import BadRecord, ConfigError
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.windows import DEFAULT_WINDOW_NS, FIRST_LAUNCH_NS, WindowGrid
 
-app = typer.Typer(help="The node's agent: it watches the GPUs and sends what it saw to Kafka.")
+app = typer.Typer(
+    help="Watch a node's GPUs and send what was seen to Kafka.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
 LOOPBACK = "127.0.0.1"
 LAST_LAUNCH_NS = 1 << 62  # 2116; beyond it prices end
 app.command()(doctor)
@@ -111,7 +115,7 @@ def run(
         bool, typer.Option("--ends-node", help="The node ends when the agent is stopped: say so.")
     ] = False,
 ) -> None:
-    """Watch this node until SIGTERM or SIGINT; what Kafka has not got then waits in the spool."""
+    """Watch this node until SIGTERM or SIGINT. What Kafka has not got then waits in the spool."""
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -23,6 +23,7 @@ from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError, Unsupported
 
 EXIT_MISSING = 1
+PIPED_WIDTH = 200
 
 
 def doctor(
@@ -35,7 +36,7 @@ def doctor(
     dcgm_url: Annotated[str | None, typer.Option(help="dcgm-exporter that the agent shall scrape.")] = None,
     load: Annotated[bool, typer.Option(help="Load the probes for a moment, attached to nothing.")] = True,
 ) -> None:
-    """Say what this node can do and what is missing; exit code 1 where something required is missing."""
+    """Say what this node can do and what is missing. Exit code 1 where something required is missing."""
     if dcgm_url is not None:
         exporter_url(dcgm_url)
     report = examine(Subject(loader, tuple(library or ()), kubelet_socket, dcgm_url, load), SystemClock())
@@ -76,7 +77,7 @@ def top(
     ] = None,
     loader: Annotated[LoaderKind, typer.Option(help="How probes get into the kernel.")] = LoaderKind.AUTO,
 ) -> None:
-    """Show what each pod does on this node's GPUs now: launches, copies, memory, busy share."""
+    """Show what each pod does on this node's GPUs now. Launches, copies, memory, busy share."""
     clock = SystemClock()
     choice = HolderChoice(holders_from or (HoldersFrom.FILE if holders else HoldersFrom.NONE), holders)
     try:
@@ -95,12 +96,14 @@ def _session() -> NvmlSession | None:
     try:
         return NvmlSession()
     except Unsupported as error:
-        Console(stderr=True).print(f"without NVML: {error}", style="yellow", markup=False)
+        Console(stderr=True, soft_wrap=True).print(f"without NVML: {error}", style="yellow", markup=False)
         return None
 
 
 def _show(node: LiveNode, interval_s: float, once: bool, as_json: bool) -> None:
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=PIPED_WIDTH)  # whole names for whoever reads them
     if as_json or once or not console.is_terminal:
         while True:
             snapshot = node.snapshot(interval_s)

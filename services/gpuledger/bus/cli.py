@@ -18,9 +18,19 @@ from gpuledger.contract.errors import Refused, UserError
 from gpuledger.contract.topics import subject_of, topic_of
 
 topics_app = typer.Typer(
-    help="The Kafka topics: what they should be, and making them so.", no_args_is_help=True
+    help="The Kafka topics: what they should be, and making them so.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
-schemas_app = typer.Typer(help="The Avro schemas in the registry.", no_args_is_help=True)
+schemas_app = typer.Typer(
+    help="The Avro schemas in the registry.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+PIPED_WIDTH = 200
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -88,12 +98,15 @@ def list_topics(as_json: AsJson = False) -> None:
                 days,
                 spec.why,
             )
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PIPED_WIDTH)  # whole lines for whoever reads them
+    console.print(table)
 
 
 @schemas_app.command("register")
 def register(as_json: AsJson = False) -> None:
-    """Register every schema of the contract under topic and record name. Safe to repeat."""
+    """Register the contract's schemas by topic and record name. Safe to repeat."""
     with SchemaRegistry(BusSettings.load()) as registry:
         ids = {subject_of(topic_of(record), record): id_ for record, id_ in register_all(registry).items()}
     if as_json:
@@ -107,7 +120,7 @@ def register(as_json: AsJson = False) -> None:
 
 @schemas_app.command("check")
 def check(as_json: AsJson = False) -> None:
-    """Ask whether the registry has, or would take, every schema of the contract; changes nothing."""
+    """Ask whether the registry has every schema, or would take it. Changes nothing."""
     with SchemaRegistry(BusSettings.load()) as registry:
         states = check_all(registry)
     if as_json:

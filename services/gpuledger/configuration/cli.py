@@ -25,7 +25,10 @@ from gpuledger.pricing.yaml_documents import InvalidDocument, Version, read_docu
 from gpuledger.pricing.yaml_models import instant_ns
 
 app = typer.Typer(
-    help="Prices and teams: documents in git, whole numbered versions in Kafka.", no_args_is_help=True
+    help="Prices and teams: documents in git, numbered versions in Kafka.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 PIPED_WIDTH = 200
@@ -36,7 +39,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("check")
 def check(files: Files, as_json: AsJson = False) -> None:
-    """Read documents and say what they hold; else every mistake with its line, and exit code 2."""
+    """Say what documents hold, or every mistake with its line. A mistake is exit code 2."""
     documents = read_files(files)
     if as_json:
         print(json.dumps({"documents": [_summary(document) for document in documents]}))

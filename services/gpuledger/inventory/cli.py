@@ -22,7 +22,11 @@ from gpuledger.inventory.service import Inventory
 from gpuledger.inventory.sources import ClusterSource, FileSource, LifeSource
 from gpuledger.kube import KubeAccess, KubeClient
 
-app = typer.Typer(help="The cluster's inventory: it says in gpu.nodes when each node began and ended.")
+app = typer.Typer(
+    help="Say in gpu.nodes when each node of a cluster began and ended.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
 LOOPBACK = "127.0.0.1"
 
 

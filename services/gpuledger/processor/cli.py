@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 def processor() -> None:
-    """Close windows and charge them until SIGTERM; every worker of an application shares the partitions.
+    """Close windows and charge them until SIGTERM. Every worker of an application shares the partitions.
 
     Settings are environment variables: GPULEDGER_KAFKA_BOOTSTRAP, GPULEDGER_REGISTRY_URL and
     GPULEDGER_PROCESSOR_* (APPLICATION, WINDOW_S, SILENCE_S, SESSION_TIMEOUT_S, METRICS_PORT, ...). It stops

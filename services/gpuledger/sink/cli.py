@@ -27,7 +27,7 @@ def sink(
         bool, typer.Option("--migrate", help="First bring the warehouse's tables up to date.")
     ] = False,
 ) -> None:
-    """Write charge sets to ClickHouse until SIGTERM; every set is seen whole or not at all."""
+    """Write charge sets to ClickHouse until SIGTERM. Every set is seen whole or not at all."""
     parse_url(url)  # said at once, not when the first batch is due
     options = SinkOptions(
         bus=BusSettings.load(),

@@ -26,7 +26,10 @@ PIPE_WIDTH = 10_000  # characters; a table that goes to a file or a pipe is neve
 _OWN_FORMAT = re.compile(r"\bFORMAT\s+\w+\s*;?\s*$", re.IGNORECASE)
 
 warehouse_app = typer.Typer(
-    help="The ledger's tables in ClickHouse, and the embedded server.", no_args_is_help=True
+    help="The ledger's tables in ClickHouse, and the embedded server.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 Url = Annotated[
@@ -43,7 +46,7 @@ def sql(
     json_output: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
     csv_output: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
 ) -> None:
-    """Ask the ledger in SQL: read `charges` (windows) and `charges_hourly` (hours).
+    """Ask the ledger in SQL. Read `charges` (windows) and `charges_hourly` (hours).
 
     Errors carry ClickHouse's code. Exit codes: 1 the query failed, 2 wrong call, 3 no answer.
     """
@@ -98,7 +101,7 @@ def serve_command(
         typer.Option("--password-file", help="File with the user's password (no password without)."),
     ] = None,
 ) -> None:
-    """Serve ClickHouse's engine over ClickHouse's HTTP protocol, for demo, tests and small installations.
+    """Serve ClickHouse's engine over its HTTP protocol. For demo, tests and small installations.
 
     Prints the URL once it answers.
     """
@@ -149,7 +152,7 @@ def query_command(
         bool, typer.Option("--show-sql", help="Print the statement instead of running it.")
     ] = False,
 ) -> None:
-    """Ask one of the named questions: who, which pod, which device, why."""
+    """Ask a named question: who, which pod, which device, why."""
     if name not in NAMED:
         raise UserError(f"no query is named {name!r}; there are {', '.join(NAMED)}")
     if grain.upper() not in Grain.__members__:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ DEFAULT_DATABASE = "gpuledger"
 DEFAULT_URL = f"clickhouse://127.0.0.1:8123/{DEFAULT_DATABASE}"
 CONNECT_TIMEOUT_S = 5  # a server in the same region answers in milliseconds
 SEND_RECEIVE_TIMEOUT_S = 300  # the longest insert or report; ClickHouse's own client default
+_NO_CONNECTION = re.compile(r"Caused by \w+\(.*?\): (Failed to [^\"]+)\"\)")  # in urllib3's words
 _PORTS = {"clickhouse": 8123, "http": 8123, "clickhouses": 8443, "https": 8443}
 
 # Worth a retry: the server is overloaded, out of space, losing its keeper, read-only for now, or stopping.
@@ -250,4 +252,7 @@ def _ours(error: Exception, url: WarehouseUrl) -> WarehouseError | WarehouseUnav
 def _first_line(error: Exception) -> str:
     text = str(error)
     marker = text.find("Code: ")
+    refused = _NO_CONNECTION.search(text) if marker < 0 else None
+    if refused:
+        return refused[1]  # the driver wraps it into three sentences that say the address again
     return (text[marker:] if marker >= 0 else text).split("\n")[0].split(" (for url ")[0].strip()

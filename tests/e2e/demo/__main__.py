@@ -1,6 +1,6 @@
 """``make demo``: from a CUDA call in a pod to a row of money, on real parts, checked against the truth.
 
-SECONDS=60 is how long the pods work; KEEP=1 leaves everything up and prints how to query it.
+SECONDS_OF_WORK=60 is how long the pods work; KEEP=1 leaves everything up and prints how to query it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.e2e.demo.services import ROOT, DemoError, Stack
 from tests.emulator import EmulatorError
 
 DIRECTORY = ROOT / "build" / "demo"
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def arguments() -> argparse.Namespace:
@@ -69,6 +71,8 @@ def play(
 def main() -> int:
     options = arguments()
     console = Console(width=None if sys.stdout.isatty() else 150)
+    for number in ENDINGS:  # a background job has SIGINT ignored, and SIGTERM would end nothing but this
+        signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
     shutil.rmtree(options.directory, ignore_errors=True)
     options.directory.mkdir(parents=True)
@@ -92,12 +96,14 @@ def main() -> int:
         console.print("interrupted; stopping everything")
         return 130
     finally:
+        for number in ENDINGS:
+            signal.signal(number, signal.SIG_IGN)  # whatever was started is stopped to the last
         demo.stop()
         stack.stop()
 
 
 def keep(console: Console, stack: Stack) -> None:
-    """Leave it up until Enter or Ctrl-C, and say how to ask it."""
+    """Leave it up until Ctrl-C, and say how to ask it."""
     console.print("\nStill up. In another terminal, for example:", highlight=False)
     for name in ("GPULEDGER_WAREHOUSE_URL", "GPULEDGER_KAFKA_BOOTSTRAP", "GPULEDGER_REGISTRY_URL"):
         console.print(f"  export {name}={stack.env[name]}", highlight=False, soft_wrap=True)

@@ -58,7 +58,7 @@ def human(value: Any) -> str:
 
 def show_ledger(console: Console, url: str) -> None:
     """Print who spent what, by team and by pod, as SQL says."""
-    teams = Table(title="Spend by team (USD, from SQL)", title_justify="left")
+    teams = Table(title="Spend by team (USD, from SQL, complete windows)", title_justify="left")
     for name in ("team", "used", "held idle", "unallocated", "unobserved", "total"):
         teams.add_column(name, justify="left" if name == "team" else "right")
     for row in ask(url, BY_TEAM):
