@@ -53,7 +53,8 @@ demo: setup ## From a CUDA call in a pod to a row of money, on real parts
 
 test: setup ## All tests
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property
-	@$(BIN)/python -m pytest -q tests/integration tests/bpf tests/e2e
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/integration
+	@$(BIN)/python -m pytest -q tests/bpf tests/e2e
 
 test-fast: setup ## Unit and property tests only
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property
