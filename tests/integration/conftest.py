@@ -5,16 +5,12 @@ GPU must not run beside each other. With ``--dist loadgroup`` they share one wor
 group of its own.
 """
 
-from pathlib import Path
-
 import pytest
 
 ALONE = ("test_agent", "test_emulator", "test_dcgm_agent")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put each test into the group of its file, and those with a GPU into one."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            group = "gpu" if item.path.name.startswith(ALONE) else item.path.stem
-            item.add_marker(pytest.mark.xdist_group(group))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Put a test into the group of its file, and those with a GPU into one."""
+    group = "gpu" if item.path.name.startswith(ALONE) else item.path.stem
+    item.add_marker(pytest.mark.xdist_group(group))
