@@ -13,6 +13,7 @@ from pathlib import Path
 from gpuledger.bus import BusSettings, committed_offsets
 from gpuledger.contract.errors import KafkaUnavailable
 from gpuledger.contract.topics import TELEMETRY
+from tests.support.children import die_with_parent
 
 SILENCE_S = 3
 SESSION_S = 6
@@ -46,6 +47,7 @@ class Workers:
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
             )
         self._processes.append(process)
         return process

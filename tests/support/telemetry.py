@@ -19,6 +19,7 @@ from gpuledger.contract.records import EventBatch, Holdings, NodeLifetime, Sampl
 from gpuledger.contract.topics import NODES, TELEMETRY
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka, Registry
+from tests.support.children import die_with_parent
 
 ROOT = Path(__file__).parents[2]
 STOP_S = 30.0
@@ -146,7 +147,9 @@ def running_agent(
     variables = {**(environment or os.environ), "PYTHONPATH": str(ROOT / "services")}
     with (
         log.open("ab") as output,
-        subprocess.Popen(command, stderr=output, stdout=output, env=variables) as process,
+        subprocess.Popen(
+            command, stderr=output, stdout=output, env=variables, preexec_fn=die_with_parent
+        ) as process,
     ):
         try:
             yield RunningAgent(process, log)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpuledger.localstack import Kafka, Registry, free_port
+from tests.support.children import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[3]
 GPULEDGER = [sys.executable, "-m", "gpuledger"]
@@ -40,6 +41,7 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
                 start_new_session=True,  # Ctrl-C comes to the demo alone, which then stops all in order
             )
 
