@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
-
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
+from collections.abc import Sequence
 
 
-def die_with_parent() -> None:
-    """For ``preexec_fn``: the kernel kills the child when the thread that started it has gone."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def tied(command: Sequence[str]) -> list[str]:
+    """The command, killed by the kernel when the thread that starts it has gone; it keeps its pid.
+
+    No ``preexec_fn``: that would fork this process, and gRPC's threads do not survive a fork.
+    """
+    return ["setpriv", "--pdeathsig", "KILL", *command]

@@ -13,7 +13,7 @@ from pathlib import Path
 from gpuledger.bus import BusSettings, committed_offsets
 from gpuledger.contract.errors import KafkaUnavailable
 from gpuledger.contract.topics import TELEMETRY
-from tests.support.children import die_with_parent
+from tests.support.children import tied
 
 SILENCE_S = 3
 SESSION_S = 6
@@ -43,11 +43,10 @@ class Workers:
         }
         with self.log(number).open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, *(("-c", code) if code else ("-m", "gpuledger.processor"))],
+                tied([sys.executable, *(("-c", code) if code else ("-m", "gpuledger.processor"))]),
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent,
             )
         self._processes.append(process)
         return process

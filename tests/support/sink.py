@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, committed_offsets, framed
 from gpuledger.contract.errors import KafkaUnavailable
 from gpuledger.contract.records import ChargeSet
-from tests.support.children import die_with_parent
+from tests.support.children import tied
 
 SESSION_TIMEOUT_S = 6  # the broker's lower limit
 
@@ -32,9 +32,8 @@ class SinkProcess:
             "GPULEDGER_REGISTRY_URL": bus.registry_url,
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code, url, topic, group, str(SESSION_TIMEOUT_S)],
+            tied([sys.executable, "-c", code, url, topic, group, str(SESSION_TIMEOUT_S)]),
             env=environment,
-            preexec_fn=die_with_parent,
         )
 
     def kill9(self) -> None:

@@ -19,7 +19,7 @@ from gpuledger.contract.records import EventBatch, Holdings, NodeLifetime, Sampl
 from gpuledger.contract.topics import NODES, TELEMETRY
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka, Registry
-from tests.support.children import die_with_parent
+from tests.support.children import tied
 
 ROOT = Path(__file__).parents[2]
 STOP_S = 30.0
@@ -147,9 +147,7 @@ def running_agent(
     variables = {**(environment or os.environ), "PYTHONPATH": str(ROOT / "services")}
     with (
         log.open("ab") as output,
-        subprocess.Popen(
-            command, stderr=output, stdout=output, env=variables, preexec_fn=die_with_parent
-        ) as process,
+        subprocess.Popen(tied(command), stderr=output, stdout=output, env=variables) as process,
     ):
         try:
             yield RunningAgent(process, log)

@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 STARTER = """
 import subprocess, sys, time
-from tests.support.children import die_with_parent
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], preexec_fn=die_with_parent)
+from tests.support.children import tied
+child = subprocess.Popen(tied([sys.executable, "-c", "import time; time.sleep(60)"]))
 print(child.pid, flush=True)
 time.sleep(60)
 """

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpuledger.localstack import Kafka, Registry, free_port
-from tests.support.children import die_with_parent
+from tests.support.children import tied
 
 ROOT = Path(__file__).resolve().parents[3]
 GPULEDGER = [sys.executable, "-m", "gpuledger"]
@@ -35,13 +35,12 @@ class Service:
         self.log = logs / f"{name}.log"
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [*GPULEDGER, *arguments],
+                tied([*GPULEDGER, *arguments]),
                 env=dict(env),
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent,
                 start_new_session=True,  # Ctrl-C comes to the demo alone, which then stops all in order
             )
 
