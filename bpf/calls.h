@@ -2,13 +2,18 @@
 //
 // Calls in progress: an entry and its return are paired for each thread.
 
-static __always_inline void unreturned(u64 entry_ns, u64 amount)
+// Whether a call that began then has its return probed. While probes are being attached, entries come first.
+static __always_inline u32 return_is_probed(u64 entry_ns)
 {
     int zero = 0;
     u64 *settled = bpf_map_lookup_elem(&settled_ns, &zero);
-    // A call that began while its probes were still being attached has no return to wait for.
-    if (settled && entry_ns > *settled)
-        count_many(LOSS_UNRETURNED, amount);
+    return settled && entry_ns > *settled;
+}
+
+// Counts the entries of a call that is over and whose returns did not come, but for those that had none to come.
+static __always_inline void unreturned(struct call *call)
+{
+    count_many(LOSS_UNRETURNED, call->repeats + return_is_probed(call->entry_ns) - call->unprobed);
 }
 
 // The record of the call that begins now. A call in progress further out has a higher stack pointer; one at
@@ -21,10 +26,10 @@ static __always_inline struct call *begin(struct pt_regs *ctx, u64 id, u64 cooki
     u64 stack = PT_REGS_SP(ctx);
     u32 depth = thread->depth, keep = 0;
     u64 now_ns = bpf_ktime_get_boot_ns(), repeats = 0;
-    if (thread->repeats_to_return) {
-        unreturned(now_ns, thread->repeats_to_return);
-        thread->repeats_to_return = 0;
-    }
+    u32 unprobed = 0;
+    if (thread->repeats_to_return > thread->unprobed_repeats)
+        count_many(LOSS_UNRETURNED, thread->repeats_to_return - thread->unprobed_repeats);
+    thread->repeats_to_return = 0;
 #pragma unroll
     for (int i = 0; i < MAX_NESTED_CALLS; i++) {
         if (depth == 0)
@@ -38,10 +43,11 @@ static __always_inline struct call *begin(struct pt_regs *ctx, u64 id, u64 cooki
             // the call before was missed; the returns will tell. Start the record again, but keep what a
             // first probe took out of the table of allocations.
             repeats = outer->repeats + 1;
+            unprobed = outer->unprobed + !return_is_probed(outer->entry_ns);
             keep = COOKIE(cookie, EFFECT) == EFFECT_FREE;
             break;
         }
-        unreturned(outer->entry_ns, 1 + outer->repeats);
+        unreturned(outer);
     }
     if (depth >= MAX_NESTED_CALLS)
         return 0;
@@ -51,6 +57,7 @@ static __always_inline struct call *begin(struct pt_regs *ctx, u64 id, u64 cooki
     call->stack = stack;
     call->entry_ns = now_ns;
     call->repeats = repeats;
+    call->unprobed = unprobed;
     if (keep)
         return call;
     call->bytes = 0;
@@ -96,5 +103,6 @@ static __always_inline struct call *end(struct pt_regs *ctx, struct thread *thre
     thread->last_return_cookie = cookie;
     thread->last_return_stack = stack;
     thread->repeats_to_return = call->repeats;
+    thread->unprobed_repeats = call->unprobed;
     return call;
 }

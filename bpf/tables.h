@@ -18,7 +18,7 @@ struct call {
     u32 height;
     s32 ordinal;
     u32 operation;
-    u32 unused;
+    u32 unprobed;          // of the repeats: began before the return was probed, no loss if none comes
 };
 
 struct current_context {
@@ -31,6 +31,7 @@ struct thread {
     u64 last_return_cookie;
     u64 last_return_stack;
     u64 repeats_to_return; // of the call that returned last
+    u64 unprobed_repeats;  // how many of them may stay away
     u32 depth;
     u32 context_depth;
     struct call calls[MAX_NESTED_CALLS];
