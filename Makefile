@@ -41,7 +41,10 @@ $(STAMPS)/bpf: $(BPF_SOURCES) $(STAMPS)/venv
 
 bpf: $(STAMPS)/bpf ## Compile the probes ahead of time, for nodes without a compiler
 
-.PHONY: help setup emulator bpf demo test test-fast test-kernel lint bench clean distclean lock
+wheel: $(STAMPS)/bpf ## The distribution with the compiled probes, in build/wheel
+	@$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation --disable-pip-version-check -w build/wheel .
+
+.PHONY: help setup emulator bpf wheel demo test test-fast test-kernel lint bench clean distclean lock
 
 emulator: $(STAMPS)/system
 	@$(MAKE) -C tests/emulator --silent
