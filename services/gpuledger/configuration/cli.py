@@ -22,7 +22,7 @@ from gpuledger.contract.records import PriceBookVersion, PriceEntry, TeamMapVers
 from gpuledger.pricing import MATCH_FIELDS
 from gpuledger.pricing.check import day
 from gpuledger.pricing.yaml_documents import InvalidDocument, Version, read_documents
-from gpuledger.pricing.yaml_models import instant_ns
+from gpuledger.pricing.yaml_values import instant_ns
 
 app = typer.Typer(
     help="Prices and teams: documents in git, numbered versions in Kafka.",

@@ -5,9 +5,10 @@
 ``gpuledger.pricing.yaml_documents``.
 """
 
-from gpuledger.pricing.book import Cost, PriceBook, PricePiece, entry_match, precedence
+from gpuledger.pricing.book import Cost, PriceBook, entry_match, precedence
 from gpuledger.pricing.devices import MATCH_FIELDS, NON_GPU, PricedDevice
 from gpuledger.pricing.teams import HOST_TEAM, POOL_TEAM, Consumer, Team, TeamMap
+from gpuledger.pricing.timeline import PricePiece
 from gpuledger.pricing.versions import Prices, Teams
 
 __all__ = [

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
 
 from gpuledger.contract.money import NANO_PER_UNIT, cum, unit_share
 from gpuledger.contract.records import Device, PriceBookVersion, PriceEntry
 from gpuledger.pricing.currencies import unit_price_segments
 from gpuledger.pricing.devices import MATCH_FIELDS, NON_GPU, PricedDevice
+from gpuledger.pricing.timeline import PricePiece, Timeline
 
-FOREVER_NS = 1 << 62  # beyond any instant of the ledger
-
-
-class PricePiece(NamedTuple):
-    """A stretch of time at one unit price; ``entry`` is None where no entry applies."""
-
-    start_ns: int
-    end_ns: int
-    entry: PriceEntry | None
-    unit_price_nano_per_hour: int  # in the book's currency; 0 without an entry
+MAX_KEPT_PIECES = 250_000  # about 40 MB; a spot series by the hour has 9,000 pieces a year
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +21,7 @@ class Cost:
     nano: int
     unpriced_ns: int  # wall time without a price
     entry_ids: tuple[str, ...]  # in order of time, each once
+    provisional: bool = False  # some of it is the last known price of a series, to be restated
 
     @property
     def priced(self) -> bool:
@@ -53,17 +44,21 @@ def precedence(entry: PriceEntry) -> tuple[int, int]:
 
 
 class PriceBook:
-    """The prices of one version. Pure: look-ups are cached, nothing else changes."""
+    """The prices of one version. Pure: the timelines of the kinds of devices that were asked for last are
+    kept, up to ``max_kept_pieces`` in all; nothing else changes."""
 
-    def __init__(self, version: PriceBookVersion) -> None:
+    def __init__(self, version: PriceBookVersion, max_kept_pieces: int = MAX_KEPT_PIECES) -> None:
         self.version = version.version
         self.active_from_ns = version.active_from_ns
         self.currency = version.currency
         self.entries = tuple(version.entries)
         self._segments = [
-            (entry, unit_price_segments(entry, version.currency, version.rates)) for entry in version.entries
+            (entry, unit_price_segments(entry, version.currency, version.rates))
+            for entry in sorted(version.entries, key=_order)
         ]
-        self._timelines: dict[tuple[str, ...], list[PricePiece]] = {}
+        self._timelines: dict[tuple[str, ...], Timeline] = {}  # the one that was built first comes first
+        self._kept_pieces = 0
+        self._max_kept_pieces = max_kept_pieces
 
     @staticmethod
     def empty() -> PriceBook:
@@ -76,12 +71,7 @@ class PriceBook:
 
     def pieces(self, device: PricedDevice | Device, start_ns: int, end_ns: int) -> list[PricePiece]:
         """[start_ns, end_ns) cut where the unit price of ``device`` changes; without gaps, in order."""
-        found = []
-        for piece in self._timeline(_priced(device)):
-            start, end = max(piece.start_ns, start_ns), min(piece.end_ns, end_ns)
-            if start < end:
-                found.append(PricePiece(start, end, piece.entry, piece.unit_price_nano_per_hour))
-        return found
+        return list(self._within(_priced(device), start_ns, end_ns))
 
     def entry(self, device: PricedDevice | Device, at_ns: int) -> PriceEntry | None:
         """The entry that applies at an instant."""
@@ -96,18 +86,17 @@ class PriceBook:
         """Cost of [start_ns, end_ns), with what of it has no price."""
         priced = _priced(device)
         nano = unpriced = 0
+        provisional = False
         ids: list[str] = []
-        for piece in self._timeline(priced):
-            start, end = max(piece.start_ns, start_ns), min(piece.end_ns, end_ns)
-            if start >= end:
-                continue
+        for piece in self._within(priced, start_ns, end_ns):
             if piece.entry is None:
-                unpriced += end - start
+                unpriced += piece.end_ns - piece.start_ns
                 continue
-            nano += device_cum(piece, priced, end) - device_cum(piece, priced, start)
+            nano += device_cum(piece, priced, piece.end_ns) - device_cum(piece, priced, piece.start_ns)
+            provisional = provisional or piece.entry.provisional
             if piece.entry.id not in ids:
                 ids.append(piece.entry.id)
-        return Cost(nano, unpriced, tuple(ids))
+        return Cost(nano, unpriced, tuple(ids), provisional)
 
     def node_cost_nano(self, device: PricedDevice, start_ns: int, end_ns: int) -> int:
         """Whole cost of a node whose GPUs are all like ``device``: the other side of the law.
@@ -133,36 +122,30 @@ class PriceBook:
             default=0,
         )
 
-    def _timeline(self, device: PricedDevice) -> list[PricePiece]:
+    def _within(self, device: PricedDevice, start_ns: int, end_ns: int) -> Iterator[PricePiece]:
         key = device.match_key
         found = self._timelines.get(key)
         if found is None:
-            found = self._timelines[key] = self._build(key)
-        return found
+            found = self._build(key)
+            self._keep(key, found)
+        return found.within(start_ns, end_ns)
 
-    def _build(self, key: tuple[str, ...]) -> list[PricePiece]:
-        candidates = [
-            (precedence(entry), entry, segments)
+    def _build(self, key: tuple[str, ...]) -> Timeline:
+        return Timeline.of(
+            (entry, segments)
             for entry, segments in self._segments
             if all(
                 not wanted or wanted == value for wanted, value in zip(entry_match(entry), key, strict=True)
             )
-        ]
-        candidates.sort(key=lambda item: (-item[0][0], -item[0][1], item[1].id))
-        cuts = {0, FOREVER_NS}
-        for _, _, segments in candidates:
-            for start, end, _ in segments:
-                cuts.update((start, end))
-        pieces: list[PricePiece] = []
-        ordered = sorted(cut for cut in cuts if 0 <= cut <= FOREVER_NS)
-        for start, end in pairwise(ordered):
-            entry, unit = _first_at(candidates, start)
-            last = pieces[-1] if pieces else None
-            if last is not None and last.entry is entry and last.unit_price_nano_per_hour == unit:
-                pieces[-1] = last._replace(end_ns=end)
-            else:
-                pieces.append(PricePiece(start, end, entry, unit))
-        return pieces
+        )
+
+    def _keep(self, key: tuple[str, ...], timeline: Timeline) -> None:
+        """Keep a timeline; those that were built first make room."""
+        while self._timelines and self._kept_pieces + len(timeline.pieces) > self._max_kept_pieces:
+            oldest = next(iter(self._timelines))
+            self._kept_pieces -= len(self._timelines.pop(oldest).pieces)
+        self._timelines[key] = timeline
+        self._kept_pieces += len(timeline.pieces)
 
 
 def device_cum(piece: PricePiece, device: PricedDevice, t_ns: int) -> int:
@@ -184,11 +167,7 @@ def _priced(device: PricedDevice | Device) -> PricedDevice:
     return device if isinstance(device, PricedDevice) else PricedDevice.of(device)
 
 
-def _first_at(
-    candidates: Iterable[tuple[tuple[int, int], PriceEntry, list[tuple[int, int, int]]]], at_ns: int
-) -> tuple[PriceEntry | None, int]:
-    for _, entry, segments in candidates:
-        for start, end, unit in segments:
-            if start <= at_ns < end:
-                return entry, unit
-    return None, 0
+def _order(entry: PriceEntry) -> tuple[int, int, str, int]:
+    """Entries in order of precedence, the first wins."""
+    priority, attributes = precedence(entry)
+    return -priority, -attributes, entry.id, entry.effective_from_ns

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from gpuledger.contract.records import PriceBookVersion, PriceEntry
 from gpuledger.contract.windows import NS_PER_S
-from gpuledger.pricing.book import FOREVER_NS, entry_match, precedence
+from gpuledger.pricing.book import entry_match, precedence
+from gpuledger.pricing.currencies import FOREVER_NS
 
 MAX_PROBLEMS = 100  # nobody reads more at once
 
@@ -40,9 +41,12 @@ def _end(entry: PriceEntry) -> int:
 
 
 def _repeated(entries: Sequence[PriceEntry]) -> Iterable[Problem]:
+    """Ids that are there twice; the intervals of one spot series share theirs."""
     seen: dict[str, int] = {}
     for index, entry in enumerate(entries):
-        if seen.setdefault(entry.id, index) != index:
+        first = entries[seen.setdefault(entry.id, index)]
+        series = entry.kind == first.kind == "spot" and entry_match(entry) == entry_match(first)
+        if first is not entry and not series:
             yield Problem(index, f"the id {entry.id} is there twice; ids are shown on charges")
 
 

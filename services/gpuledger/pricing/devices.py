@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from gpuledger.contract.money import unit_share
 from gpuledger.contract.records import Device, NodeLayout
 
+ON_DEMAND = "on_demand"
 NON_GPU = -1  # position of the part of a node's price that is not the GPUs'
 
 
@@ -33,13 +34,16 @@ class PricedDevice:
 
     @property
     def match_key(self) -> tuple[str, ...]:
-        """The attributes that entries match, in the order of MATCH_FIELDS."""
+        """The attributes that entries match, in the order of MATCH_FIELDS.
+
+        A node of which nobody says its capacity type is priced as on demand: the clouds label the others.
+        """
         return (
             self.cluster,
             self.region,
             self.zone,
             self.instance_type,
-            self.capacity_type,
+            self.capacity_type or ON_DEMAND,
             self.node_pool,
             self.gpu_model,
             self.mig_profile,

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from gpuledger.contract.errors import ConfigError
-from gpuledger.contract.money import NANO_PER_UNIT
-from gpuledger.contract.records import CurrencyRate, PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
+from gpuledger.contract.records import CurrencyRate, PriceBookVersion, TeamMapVersion, TeamRule
 from gpuledger.pricing.check import check_book
-from gpuledger.pricing.currencies import half_even
+from gpuledger.pricing.entries import entries_of
 from gpuledger.pricing.yaml_lines import Path, Plain, read_yaml
-from gpuledger.pricing.yaml_models import Price, PricesDocument, TeamRuleModel, TeamsDocument
+from gpuledger.pricing.yaml_prices import PricesDocument
+from gpuledger.pricing.yaml_teams import TeamRuleModel, TeamsDocument
 
 Version: TypeAlias = PriceBookVersion | TeamMapVersion
 M = TypeVar("M", bound=BaseModel)
@@ -82,13 +81,14 @@ def _read(plain: Plain, text: str) -> Version:
 
 def _prices(plain: Plain, text: str) -> PriceBookVersion:
     document = _parse(PricesDocument, plain)
+    placed = entries_of(document)
     version = PriceBookVersion(
         version=1,
         active_from_ns=0,
         document=text,
         document_sha256=_digest(text),
         currency=document.currency,
-        entries=[_entry(price, document.currency) for price in document.prices],
+        entries=[entry for entry, _ in placed],
         rates=[
             CurrencyRate(rate.from_currency, rate.to_currency, rate.effective_from, rate.rate, rate.source)
             for rate in document.rates
@@ -97,32 +97,9 @@ def _prices(plain: Plain, text: str) -> PriceBookVersion:
     problems = check_book(version)
     if problems:
         raise InvalidDocument(
-            f"{plain.where(('prices', problem.place))}: {problem.message}" for problem in problems
+            f"{plain.where(placed[problem.place].path)}: {problem.message}" for problem in problems
         )
     return version
-
-
-def _entry(price: Price, currency: str) -> PriceEntry:
-    """The unit price has the discount inside, half even to the nano an hour."""
-    unit = half_even(Fraction(price.price_per_hour * (NANO_PER_UNIT - price.discount), NANO_PER_UNIT))
-    return PriceEntry(
-        id=price.id,
-        per=price.per,
-        unit_price_nano_per_hour=unit,
-        currency=price.currency or currency,
-        effective_from_ns=price.effective_from,
-        effective_to_ns=price.effective_to,
-        **price.match.model_dump(),
-        priority=price.priority,
-        gpus_per_node=price.gpus_per_node,
-        gpu_share_ppb=price.gpu_share,
-        discount_ppb=price.discount,
-        commitment=price.commitment,
-        list_price_nano_per_hour=price.price_per_hour,
-        kind=price.kind,
-        details=dict(price.details),
-        source=price.source,
-    )
 
 
 def _teams(plain: Plain, text: str) -> TeamMapVersion:

@@ -34,6 +34,8 @@ class PriceEntry:
     kind: str = "list"
     details: dict[str, str] = field(default_factory=dict)
     source: str = ""
+    provisional: bool = False
+    commitment_quantity: int = 0
 
 
 @dataclass(slots=True)
