@@ -10,4 +10,15 @@ typedef int CUresult;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 
+/* A function and its twin for the per-thread default stream. */
+#define TWIN(name, suffix, prototype, body)                                                                          \
+    EXPORT CUresult name prototype                                                                                   \
+    {                                                                                                                \
+        return body;                                                                                                 \
+    }                                                                                                                \
+    EXPORT CUresult name##suffix prototype                                                                           \
+    {                                                                                                                \
+        return body;                                                                                                 \
+    }
+
 #endif

@@ -106,6 +106,11 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
     return context_release_primary(ordinal);
 }
 
+EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal)
+{
+    return context_release_primary(ordinal);
+}
+
 EXPORT CUresult cuCtxCreate_v2(void **context, unsigned flags, CUdevice ordinal)
 {
     (void)flags;
@@ -164,4 +169,10 @@ EXPORT CUresult cuCtxPopCurrent_v2(void **context)
 EXPORT CUresult cuCtxSynchronize(void)
 {
     return wait_all();
+}
+
+EXPORT CUresult cuCtxSynchronize_v2(void *context)
+{
+    int result = context_check(context);
+    return result ? result : wait_all();
 }

@@ -61,42 +61,38 @@ static int checked(CUdeviceptr address, size_t bytes)
     return result ? result : memory_check(address, bytes);
 }
 
-EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
+static int to_device(CUdeviceptr to, const void *from, size_t bytes)
 {
     int result = from ? checked(to, bytes) : CUDA_ERROR_INVALID_VALUE;
     return result ? result : copy_wait(bytes, bytes > STAGED_BYTES);
 }
 
-EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+static int to_host(void *to, CUdeviceptr from, size_t bytes)
 {
     int result = to ? checked(from, bytes) : CUDA_ERROR_INVALID_VALUE;
     return result ? result : copy_wait(bytes, true);
 }
 
-EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+static int queue_with_host(const void *host, CUdeviceptr address, size_t bytes, void *stream)
 {
-    int result = checked(to, bytes);
-    if (!result)
-        result = checked(from, bytes);
-    return result ? result : copy_start(bytes, DEVICE_COPY_BYTES_PER_S, NULL);
-}
-
-EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, void *stream)
-{
-    int result = from ? checked(to, bytes) : CUDA_ERROR_INVALID_VALUE;
+    int result = host ? checked(address, bytes) : CUDA_ERROR_INVALID_VALUE;
     return result ? result : copy_start(bytes, PCIE_BYTES_PER_S, stream);
 }
 
-EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, void *stream)
-{
-    int result = to ? checked(from, bytes) : CUDA_ERROR_INVALID_VALUE;
-    return result ? result : copy_start(bytes, PCIE_BYTES_PER_S, stream);
-}
-
-EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, void *stream)
+static int inside(CUdeviceptr to, CUdeviceptr from, size_t bytes, void *stream)
 {
     int result = checked(to, bytes);
     if (!result)
         result = checked(from, bytes);
     return result ? result : copy_start(bytes, DEVICE_COPY_BYTES_PER_S, stream);
 }
+
+TWIN(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr to, const void *from, size_t n), to_device(to, from, n))
+TWIN(cuMemcpyDtoH_v2, _ptds, (void *to, CUdeviceptr from, size_t n), to_host(to, from, n))
+TWIN(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t n), inside(to, from, n, NULL))
+TWIN(cuMemcpyHtoDAsync_v2, _ptsz, (CUdeviceptr to, const void *from, size_t n, void *stream),
+     queue_with_host(from, to, n, stream))
+TWIN(cuMemcpyDtoHAsync_v2, _ptsz, (void *to, CUdeviceptr from, size_t n, void *stream),
+     queue_with_host(to, from, n, stream))
+TWIN(cuMemcpyDtoDAsync_v2, _ptsz, (CUdeviceptr to, CUdeviceptr from, size_t n, void *stream),
+     inside(to, from, n, stream))

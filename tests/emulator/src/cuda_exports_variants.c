@@ -67,6 +67,15 @@ EXPORT CUresult cuMemCreate(unsigned long long *handle, size_t bytes, const void
     return memory_allocate(MEMORY_DEVICE, bytes, (uint64_t *)handle);
 }
 
+/* Nothing is mapped here: the address of a block is its handle. */
+EXPORT CUresult cuMemRetainAllocationHandle(unsigned long long *handle, void *address)
+{
+    int result = handle ? memory_retain((uint64_t)address) : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        *handle = (uint64_t)address;
+    return result;
+}
+
 EXPORT CUresult cuMemRelease(unsigned long long handle)
 {
     return handle ? memory_free(handle, false) : CUDA_ERROR_INVALID_VALUE;
@@ -105,16 +114,6 @@ static int move(uint64_t bytes, void *stream)
 {
     return copy_start(bytes, DEVICE_BYTES_PER_S, stream);
 }
-
-#define TWIN(name, suffix, prototype, body)                                                                          \
-    EXPORT CUresult name prototype                                                                                   \
-    {                                                                                                                \
-        return body;                                                                                                 \
-    }                                                                                                                \
-    EXPORT CUresult name##suffix prototype                                                                           \
-    {                                                                                                                \
-        return body;                                                                                                 \
-    }
 
 TWIN(cuMemcpy, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t n), to &&from ? move(n, NULL) : CUDA_ERROR_INVALID_VALUE)
 TWIN(cuMemcpyAsync, _ptsz, (CUdeviceptr to, CUdeviceptr from, size_t n, void *stream),

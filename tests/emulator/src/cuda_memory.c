@@ -11,6 +11,7 @@ struct allocation {
     uint64_t address, bytes;
     struct context *context; /* NULL once freed */
     enum memory_kind kind;
+    unsigned more_handles; /* that must be given back before it is free */
 };
 
 static struct allocation *allocations; /* by rising address */
@@ -92,7 +93,7 @@ int memory_allocate(enum memory_kind kind, uint64_t bytes, uint64_t *address)
     }
     if (!result) {
         *address = next_address;
-        allocations[allocation_count++] = (struct allocation){next_address, bytes, context, kind};
+        allocations[allocation_count++] = (struct allocation){next_address, bytes, context, kind, 0};
         next_address += (bytes + ADDRESS_ALIGNMENT) / ADDRESS_ALIGNMENT * ADDRESS_ALIGNMENT;
     }
     process_leave();
@@ -122,13 +123,26 @@ int memory_free(uint64_t address, bool synchronise)
         return result;
     process_enter();
     struct allocation *allocation = find(address);
-    if (allocation && allocation->context && allocation->address == address)
-        result = release(allocation);
-    else
+    if (!allocation || !allocation->context || allocation->address != address)
         result = CUDA_ERROR_INVALID_VALUE;
+    else if (allocation->more_handles)
+        allocation->more_handles--;
+    else
+        result = release(allocation);
     compact();
     process_leave();
     return result;
+}
+
+int memory_retain(uint64_t address)
+{
+    process_enter();
+    struct allocation *allocation = find(address);
+    bool found = allocation && allocation->context && allocation->address == address;
+    if (found)
+        allocation->more_handles++;
+    process_leave();
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 void memory_free_all(struct context *context)

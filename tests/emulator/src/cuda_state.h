@@ -50,6 +50,7 @@ int context_check(struct context *context); /* initialised, alive, not lost */
 
 int memory_allocate(enum memory_kind kind, uint64_t bytes, uint64_t *address);
 int memory_free(uint64_t address, bool synchronise);
+int memory_retain(uint64_t address); /* one more handle of it, to be freed too */
 int memory_check(uint64_t address, uint64_t bytes); /* that it lies inside one allocation */
 int memory_info(uint64_t *free_bytes, uint64_t *total_bytes);
 
