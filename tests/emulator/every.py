@@ -1,9 +1,9 @@
 """``python every.py THREADS``: calls every probed function of the emulated libcuda, and says what it called.
 
-Each function is called `OK_CALLS` times with success and `BAD_CALLS` times without (both prime), on each thread;
-creations are followed by their opposite. It prints ``waiting`` and begins after a line on stdin; then one JSON
-object: for each thread id rows in the order of the calls (name, whether it succeeded, bytes, launched threads).
-It ends after another line. Needs nothing but Python.
+Each function is called `OK_CALLS` times with success and `BAD_CALLS` times without (both prime), on each
+thread; creations are followed by their opposite. It prints ``waiting`` and begins after a line on stdin; then
+one JSON object: for each thread id rows in the order of the calls (name, whether it succeeded, bytes,
+launched threads). It ends after another line. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def cuda() -> ctypes.CDLL:
 
 
 class Thread:
-    """One thread's calls, and what it holds. Every argument travels as 64 bits, each in a place of its own."""
+    """One thread's calls, and what it holds. Every argument travels as 64 bits, in a place of its own."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []

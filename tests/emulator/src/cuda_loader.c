@@ -2,12 +2,13 @@
 #include "cuda_abi.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #define PER_THREAD_STREAM_FLAG 2ull /* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
 
-enum { QUERY_FOUND = 0, QUERY_NOT_FOUND = 1, LONGEST_NAME = 128 };
+enum { QUERY_FOUND = 0, QUERY_NOT_FOUND = 1, LONGEST_NAME = 128, FIRST_WITH_NEWER = 13000 };
 
 static void *self_handle(void)
 {
@@ -17,14 +18,28 @@ static void *self_handle(void)
     return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
 }
 
-/* A base name stands for its newest ABI, so "cuMemAlloc" is cuMemAlloc_v2. */
-static void *resolve(const char *name, uint64_t flags)
+/* Whether the second ABI of a function came with CUDA 13, so that whoever asks for an older one gets the first. */
+static bool second_is_newer(const char *name)
+{
+    static const char *const names[] = {"cuCtxSynchronize", "cuMemPrefetchAsync", "cuMemcpyBatchAsync",
+                                        "cuMemcpy3DBatchAsync"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+/* A base name stands for the newest ABI of the version asked for, so "cuMemAlloc" is cuMemAlloc_v2. */
+static void *resolve(const char *name, int version, uint64_t flags)
 {
     static const char *const suffixes[] = {"_ptsz", "_v2", ""};
     void *self = strncmp(name, "cu", 2) ? NULL : self_handle();
     void *found = NULL;
+    bool skip_second = version < FIRST_WITH_NEWER && second_is_newer(name);
     for (size_t i = flags & PER_THREAD_STREAM_FLAG ? 0 : 1; self && !found && i < 3; i++) {
         char full[LONGEST_NAME];
+        if (i == 1 && skip_second)
+            continue;
         snprintf(full, sizeof full, "%s%s", name, suffixes[i]);
         found = dlsym(self, full);
     }
@@ -33,11 +48,11 @@ static void *resolve(const char *name, uint64_t flags)
     return found;
 }
 
-static int look_up(const char *name, void **function, uint64_t flags, int *status)
+static int look_up(const char *name, void **function, int version, uint64_t flags, int *status)
 {
     if (!name || !function)
         return CUDA_ERROR_INVALID_VALUE;
-    *function = resolve(name, flags);
+    *function = resolve(name, version, flags);
     if (status)
         *status = *function ? QUERY_FOUND : QUERY_NOT_FOUND;
     return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
@@ -45,14 +60,12 @@ static int look_up(const char *name, void **function, uint64_t flags, int *statu
 
 EXPORT int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags)
 {
-    (void)version;
-    return look_up(name, function, flags, NULL);
+    return look_up(name, function, version, flags, NULL);
 }
 
 EXPORT int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
 {
-    (void)version;
-    return look_up(name, function, flags, status);
+    return look_up(name, function, version, flags, status);
 }
 
 struct result_text {
