@@ -12,18 +12,14 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from gpuledger import __version__
-from gpuledger.contract.errors import GpuledgerError, Unavailable, UserError
-
-EXIT_FAILED = 1  # the work was understood and did not succeed
-EXIT_USER = 2  # a mistake in the call or in a document; as typer itself exits
-EXIT_UNAVAILABLE = 3  # a service does not answer; worth a retry
+from gpuledger.contract.errors import EXIT_FAILED, GpuledgerError, exit_status, in_a_line
 
 STORY = """Who used the GPUs of your fleet, how much, how well, and what that cost.
 
 Nodes watch every CUDA call in the kernel and stream it to Kafka (agent); the processor closes
 ten-second windows and charges them to pods and teams (processor); the sink writes the ledger to
 ClickHouse (sink); you ask it in SQL (sql). Prices and teams are documents (config). To see all of it
-on one machine: make demo.
+on one machine: make demo. With nothing but a scrape of dcgm-exporter and a price: charge.
 
 Where things are, unless an option says so: GPULEDGER_KAFKA_BOOTSTRAP, GPULEDGER_REGISTRY_URL and
 GPULEDGER_WAREHOUSE_URL in the environment; else the usual ports of this machine.
@@ -36,6 +32,7 @@ COMMANDS = {
     "inventory": "gpuledger.inventory.cli:app",
     "processor": "gpuledger.processor.cli:processor",
     "sink": "gpuledger.sink.cli:sink",
+    "charge": "gpuledger.charge.cli:charge",
     "sql": "gpuledger.warehouse.cli:sql",
     "warehouse": "gpuledger.warehouse.cli:warehouse_app",
     "config": "gpuledger.configuration.cli:app",
@@ -99,28 +96,19 @@ def main() -> None:
     """Run the command; errors that are ours are one line on stderr and an exit code, never a traceback."""
     try:
         app()
-    except UserError as error:
-        _say(error)
-        sys.exit(EXIT_USER)
-    except Unavailable as error:
-        _say(error)
-        sys.exit(EXIT_UNAVAILABLE)
-    except GpuledgerError as error:
-        _say(error)
-        sys.exit(EXIT_FAILED)
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # whoever read has gone: no more to say
         sys.exit(EXIT_FAILED)
-    except OSError as error:
-        _say(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or repr(error))
-        sys.exit(EXIT_FAILED)
+    except (GpuledgerError, OSError) as error:
+        _say(in_a_line(error))
+        sys.exit(exit_status(error))
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def _say(error: GpuledgerError | str) -> None:
+def _say(error: str) -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print("error:", style="bold red", end=" ")
-    console.print(str(error), markup=False)
+    console.print(error, markup=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuledger.agent.dcgm import ExpositionSample, parse_exposition
+from gpuledger.agent.dcgm import parse_exposition
+from gpuledger.agent.exposition import ExpositionSample
 from gpuledger.agent.dcgm_fields import aliases
 
 GPU = "GPU-1f83cb94-9ac5-4ddb-9ba9-e6da50d87cda"

@@ -10,12 +10,14 @@ SERVICES = Path(__file__).parents[2] / "services" / "gpuledger"
 # package -> packages of gpuledger that it may import, besides itself
 MAY_IMPORT = {
     "contract": set(),
+    "logs": set(),
     "pricing": {"contract"},
     "attribution": {"contract", "pricing"},
     "bus": {"contract"},
-    "kube": {"contract"},
-    "inventory": {"contract", "bus", "kube"},
-    "agent": {"contract", "bus", "kube"},
+    "kube": {"contract", "logs"},
+    "inventory": {"contract", "bus", "kube", "logs"},
+    "agent": {"contract", "bus", "kube", "logs"},
+    "charge": {"contract", "pricing", "attribution", "agent"},
     "processor": {"contract", "bus", "pricing", "attribution"},
     "configuration": {"contract", "bus", "pricing"},
     "warehouse": {"contract", "localstack"},

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gpuledger.agent.dcgm_fields import classic_name, clean
+from gpuledger.agent.exposition import ExportedDevice, ExportedHolder, Exposition, ExpositionSample
 
 MAX_JOINED_LINES: Final = 64  # a label value with more line breaks than that is no label
 NOT_MIG: Final = 0xFFFFFFFF  # NVML's instance number of a device without instances
@@ -45,36 +45,12 @@ _UUID_LABELS = ("uuid", "gpu_uuid")
 _POD_LABELS = ("exported_pod", "pod", "pod_name")
 _NAMESPACE_LABELS = ("exported_namespace", "namespace", "pod_namespace")
 _CONTAINER_LABELS = ("exported_container", "container", "container_name")
+_MODEL_LABELS = ("modelname", "model_name")
+_HOST_LABELS = ("hostname", "exported_hostname", "node", "kubernetes_node", "instance")
 _OF_NO_GPU = frozenset({"cpu", "cpucore", "nvswitch", "nvlink", "cx", "port"})
 """Lines of processors, switches and network cards carry one of these, and no GPU's UUID."""
 _KINDS_OF_ONE_FIELD = ("nvlink", "nvswitch", "xid", "clock_event", "health_watch", "window_size_in_ms")
 """Labels by which several series of one field of one device differ in what they measure."""
-
-
-class ExpositionSample(NamedTuple):
-    """A value of a device, or of a pod on it.
-
-    ``gpu_instance`` is the MIG instance's number on the GPU ``uuid``, None for the whole GPU. ``field`` is
-    the classic DCGM name and ``value`` in DCGM's unit; None: the exporter had none. Of one field of a device,
-    the sample without a pod is the device's; where there is but one sample it is the device's, and a pod
-    that it names is the only one there.
-    """
-
-    uuid: str
-    gpu_instance: int | None
-    field: str
-    value: float | None
-    namespace: str | None
-    pod: str | None
-    container: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Exposition:
-    """One scrape. ``skipped_lines`` counts lines of text that could not be read."""
-
-    samples: tuple[ExpositionSample, ...]
-    skipped_lines: int
 
 
 class _Workload(NamedTuple):
@@ -94,6 +70,8 @@ class _Series(NamedTuple):
     key: _Key
     workload: _Workload
     value: float | None
+    device: ExportedDevice
+    time_ms: int | None
 
 
 _NOBODY = _Workload(None, None, None)
@@ -106,6 +84,9 @@ class _Unreadable(Exception):
 def parse_exposition(text: str) -> Exposition:
     """The samples of a scrape, in the order of the text. Takes any text, in linear time; raises on none."""
     found: dict[_Key, list[_Series]] = {}
+    devices: dict[tuple[str, int | None], ExportedDevice] = {}
+    holders: dict[ExportedHolder, None] = {}
+    times: set[int] = set()
     skipped = 0
     for lines in _logical_lines(text):
         try:
@@ -115,7 +96,18 @@ def parse_exposition(text: str) -> Exposition:
             continue
         if series is not None:
             found.setdefault(series.key, []).append(series)
-    return Exposition(tuple(sample for series in found.values() for sample in _merged(series)), skipped)
+            devices.setdefault(series.key[:2], series.device)
+            if series.workload.pod is not None:
+                holders[_holder(series)] = None
+            if series.time_ms is not None:
+                times.add(series.time_ms)
+    samples = tuple(sample for series in found.values() for sample in _merged(series))
+    return Exposition(samples, skipped, tuple(devices.values()), tuple(holders), max(times, default=None))
+
+
+def _holder(series: _Series) -> ExportedHolder:
+    namespace, pod, container = series.workload
+    return ExportedHolder(*series.key[:2], namespace or "", pod or "", container or "")
 
 
 def _logical_lines(text: str) -> Iterator[list[str]]:
@@ -186,7 +178,24 @@ def _read(lines: list[str]) -> _Series | None:
     key = _Key(uuid, _instance(labels.get("gpu_i_id")), field, kind)
     names = (_NAMESPACE_LABELS, _POD_LABELS, _CONTAINER_LABELS)
     workload = _Workload(*(_first(labels, aliases) for aliases in names))
-    return _Series(key, workload, None if value is None else clean(field, value))
+    cleaned = None if value is None else clean(field, value)
+    return _Series(key, workload, cleaned, _device(key, labels), _time_ms(closed["time"]))
+
+
+def _device(key: _Key, labels: dict[str, str]) -> ExportedDevice:
+    number = labels.get("gpu", "")
+    return ExportedDevice(
+        key.uuid,
+        key.gpu_instance,
+        int(number) if number.isascii() and number.isdigit() and len(number) <= 4 else None,
+        _first(labels, _MODEL_LABELS) or "",
+        labels.get("gpu_i_profile", ""),
+        _first(labels, _HOST_LABELS) or "",
+    )
+
+
+def _time_ms(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 15 else None
 
 
 def _labels(block: str) -> dict[str, str]:

@@ -59,15 +59,7 @@ class PodResources:
 
     def list(self) -> tuple[Allocation, ...]:
         """Every container that has devices. Raises Unavailable."""
-        answer = self._ask(self._list, "ListPodResourcesRequest")
-        return tuple(
-            Allocation(
-                pod.namespace, pod.name, container.name, _devices(container.devices), _claims(container)
-            )
-            for pod in answer.pod_resources
-            for container in pod.containers
-            if container.devices or container.dynamic_resources
-        )
+        return allocations_of(self._ask(self._list, "ListPodResourcesRequest"))
 
     def allocatable(self) -> tuple[tuple[str, str], ...] | None:
         """(resource name, device id) of every device that can be given out; None where this kubelet does
@@ -76,7 +68,7 @@ class PodResources:
             answer = self._ask(self._allocatable, "AllocatableResourcesRequest")
         except NotOffered:
             return None
-        return _devices(answer.devices)
+        return devices_of_entries(answer.devices)
 
     def close(self) -> None:
         """Close the connection."""
@@ -104,7 +96,24 @@ class NotOffered(Unavailable):
     """This kubelet does not offer the call."""
 
 
-def _devices(entries: Any) -> tuple[tuple[str, str], ...]:
+def allocations_of(answer: Any) -> tuple[Allocation, ...]:
+    """Every container of a ListPodResourcesResponse that has devices."""
+    return tuple(
+        Allocation(
+            pod.namespace,
+            pod.name,
+            container.name,
+            devices_of_entries(container.devices),
+            _claims(container),
+        )
+        for pod in answer.pod_resources
+        for container in pod.containers
+        if container.devices or container.dynamic_resources
+    )
+
+
+def devices_of_entries(entries: Any) -> tuple[tuple[str, str], ...]:
+    """(resource name, device id) of each device in a list of ContainerDevices."""
     return tuple((entry.resource_name, device) for entry in entries for device in entry.device_ids)
 
 

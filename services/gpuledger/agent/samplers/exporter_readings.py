@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gpuledger.agent.dcgm import Exposition, ExpositionSample
 from gpuledger.agent.dcgm_fields import MIB
+from gpuledger.agent.exposition import Exposition, ExpositionSample
 from gpuledger.agent.samplers.samples import Gap, Sample
 from gpuledger.contract.clock import NS_PER_S
 from gpuledger.contract.fields import Field, SampleSource

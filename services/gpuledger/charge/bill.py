@@ -1,0 +1,171 @@
+"""The rows of all windows as the lines of one bill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuledger.attribution import Charges
+from gpuledger.contract.rows import EVIDENCE_ORDER, NODE_DEVICE, POOL
+
+PARTS = ("used", "held_idle", "unallocated", "unobserved")
+_KEY = ("device", "consumer_kind", "consumer", "container", "reason")
+_SAID = (
+    "parent_uuid",
+    "gpu_model",
+    "mig_profile",
+    "sharing",
+    "namespace",
+    "pod",
+    "workload",
+    "team",
+    "cost_centre",
+    "currency",
+    "policy",
+    "instance_type",
+    "capacity_type",
+    "region",
+    "zone",
+)
+_MEANS = ("sm_active", "sm_occupancy", "tensor_active", "dram_active", "framebuffer_used_bytes")
+_SUMS = (
+    "unpriced_ns",
+    "effectively_used_ns",
+    "effectively_used_nano",
+    "borrowed_ns",
+    "busy_ns",
+    "launches",
+    "confidence_low_ns",
+    "confidence_high_ns",
+)
+
+
+@dataclass
+class Line:
+    """What one consumer owes for one device over all of the time, or the pool for one reason.
+
+    ``ns`` and ``nano`` by part; ``said`` are the row's texts; ``sums`` and ``means`` its other columns, means
+    weighted with the windows' length.
+    """
+
+    node: str
+    key: dict[str, str]
+    said: dict[str, str]
+    ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
+    nano: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
+    sums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
+    priced: bool = False
+    evidence: str = EVIDENCE_ORDER[0]
+    energy_joules: float | None = None
+    price_ids: set[str] = field(default_factory=set)
+    flags: int = 0
+    _means: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def total_ns(self) -> int:
+        """GPU time of all parts."""
+        return sum(self.ns.values())
+
+    @property
+    def total_nano(self) -> int:
+        """Money of all parts."""
+        return sum(self.nano.values())
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether it is nobody's."""
+        return self.key["consumer_kind"] == POOL
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it belongs to the node as a whole and to none of its GPUs."""
+        return self.key["device"] == NODE_DEVICE
+
+    @property
+    def who(self) -> str:
+        """The consumer as people call it."""
+        if self.is_pool:
+            return "(nobody)"
+        if self.said["pod"]:
+            return f"{self.said['namespace']}/{self.said['pod']}"
+        return f"{self.key['consumer_kind']} {self.key['consumer']}"
+
+    def mean(self, name: str) -> float | None:
+        """Mean of a measured column over the time it was measured; None where it never was."""
+        weighed = self._means.get(name)
+        return weighed[0] / weighed[1] if weighed else None
+
+    @property
+    def entitlement(self) -> float | None:
+        """Mean share of the device that the consumer is entitled to."""
+        return self.mean("entitlement")
+
+    def add(self, row: Any, length_ns: int) -> None:
+        """Add a row of a window of that length."""
+        for part in PARTS:
+            self.ns[part] += row[f"{part}_ns"]
+            self.nano[part] += row[f"{part}_nano"] if row["priced"] else 0
+        for name in _SUMS:
+            self.sums[name] += row[name]
+        self.priced |= bool(row["priced"])
+        if row["used_ns"] or not self.ns["used"]:
+            self.evidence = max(self.evidence, row["evidence"], key=EVIDENCE_ORDER.index)
+        self.price_ids |= {price for price in row["price_ids"].split(",") if price}
+        self.flags |= row["flags"]
+        for name in (*_MEANS, "entitlement", "completeness"):
+            if row[name] == row[name]:
+                weighed = self._means.setdefault(name, [0.0, 0.0])
+                weighed[0] += row[name] * length_ns
+                weighed[1] += length_ns
+        if row["energy_joules"] == row["energy_joules"]:
+            self.energy_joules = (self.energy_joules or 0.0) + row["energy_joules"]
+
+
+@dataclass
+class Bill:
+    """All lines, and how far they are from what the devices cost (0, or the core is wrong)."""
+
+    lines: list[Line]
+    start_ns: int
+    end_ns: int
+    conservation_error_nano: int
+    conservation_error_ns: int
+
+    @property
+    def currencies(self) -> list[str]:
+        """Every currency on the bill."""
+        return sorted({line.said["currency"] for line in self.lines if line.said["currency"]})
+
+    @property
+    def unpriced_ns(self) -> int:
+        """GPU time for which no price is known."""
+        return sum(line.sums["unpriced_ns"] for line in self.lines)
+
+    def device_lines(self, line: Line) -> list[Line]:
+        """All lines of the device of a line."""
+        return [one for one in self.lines if (one.node, one.key["device"]) == (line.node, line.key["device"])]
+
+
+def bill_of(charges: Iterable[Charges]) -> Bill:
+    """Sum the rows of windows by who owes for what; texts are those of the latest window."""
+    lines: dict[tuple[str, ...], Line] = {}
+    money = time = 0
+    starts, ends = [], []
+    for charge in charges:
+        record = charge.record
+        money += charge.conservation_error_nano
+        time += charge.conservation_error_ns
+        starts.append(record.window_start_ns)
+        ends.append(record.window_start_ns + record.window_length_ns)
+        for row in charge.rows():
+            key = {name: row[name] for name in _KEY}
+            said = {name: row[name] for name in _SAID} | {"policy": row["policy"].partition("/")[0]}
+            place = (record.node, *key.values(), said["team"], said["currency"])
+            line = lines.setdefault(place, Line(record.node, key, said))
+            line.said = said
+            line.add(row, record.window_length_ns)
+    order = sorted(
+        lines.values(), key=lambda line: (line.is_pool, -line.total_nano, -line.total_ns, line.who)
+    )
+    return Bill(order, min(starts), max(ends), money, time)
