@@ -123,7 +123,7 @@ static __always_inline void read_uuid(u32 pid, struct call *call)
     if (!process)
         return;
     struct resident_key key = {.token = process->token, .ordinal = call->ordinal};
-    struct uuid uuid = {};
-    bpf_probe_read_user(&uuid, sizeof(uuid), (void *)call->pointer);
+    struct uuid uuid = {.start_ns = process->start_ns, .pid = pid};
+    bpf_probe_read_user(uuid.bytes, sizeof(uuid.bytes), (void *)call->pointer);
     bpf_map_update_elem(&uuids, &key, &uuid, BPF_ANY);
 }

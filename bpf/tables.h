@@ -72,6 +72,8 @@ struct allocation {
 
 struct uuid {
     u8 bytes[16];
+    u64 start_ns;
+    u64 pid;               // whose, also when the token is dead
 };
 
 RING(events);

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from gpuledger.agent.probes import ProbeSource
 from gpuledger.agent.probes.symbols import SILENT, SYMBOLS
 from gpuledger.agent.procfs import process_start_ns, same_start
 from gpuledger.contract.operations import Operation
-from tests.bpf.workbench import Bench, Pod, Running, events_of, run
+from tests.bpf.workbench import WAIT_S, Bench, Pod, Running, events_of, run
 from tests.emulator.control import LIBCUDA, Emulator
 
 OPERATIONS = {symbol.name: symbol.operation for symbol in SYMBOLS if symbol.effect not in SILENT}
@@ -53,17 +55,28 @@ def test_polling_is_counted_and_makes_no_records(source: ProbeSource, bench: Ben
     assert source.not_ready() - before == 3 * POLLS
 
 
-def test_the_uuids_that_a_process_is_told_are_known_while_it_lives(source: ProbeSource, bench: Bench) -> None:
+def test_the_uuids_that_a_process_is_told_are_known_while_it_lives_and_said_once_after_it(
+    source: ProbeSource, bench: Bench
+) -> None:
     with Running([bench.program("calls"), "wait", "tell"], bench.directory) as running:
         running.go_on()
         while running.line() != "told":
             pass
-        mine = [(u.ordinal, u.uuid) for u in source.device_uuids() if u.pid == running.pid]
-        assert mine == [
-            (3, "30313233-3435-3637-3839-3a3b3c3d3e3f"),
-            (5, "05060708-090a-0b0c-0d0e-0f1011121314"),
-        ]
+        for _ in range(2):
+            mine = [u for u in source.device_uuids() if u.pid == running.pid]
+            assert [(u.ordinal, u.uuid, u.alive) for u in mine] == [
+                (3, "30313233-3435-3637-3839-3a3b3c3d3e3f", True),
+                (5, "05060708-090a-0b0c-0d0e-0f1011121314", True),
+            ]
         running.finish()
+    events_of(source, running.pid)
+    deadline = time.monotonic() + WAIT_S  # the kernel may bury a process a little after it was waited for
+    gone = mine
+    while any(u.alive for u in gone):
+        assert time.monotonic() < deadline
+        gone = [u for u in source.device_uuids() if u.pid == running.pid]
+    assert gone == [replace(u, alive=False) for u in mine]
+    assert not [u for u in source.device_uuids() if u.pid == running.pid]
 
 
 def test_times_are_of_the_boot_clock_and_in_order_on_a_thread(source: ProbeSource, bench: Bench) -> None:

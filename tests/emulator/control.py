@@ -98,6 +98,7 @@ class Emulator:
             **os.environ,
             "LD_LIBRARY_PATH": ":".join(filter(None, paths)),
             "GPUEMU_SHM": str(self.shm_path),
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the only order that it has
         }
 
     def start(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuledger.agent.processes import ProcessTable
+from gpuledger.agent.processes import ProcessFacts, ProcessTable
 from gpuledger.agent.state import NodeState
 from gpuledger.agent.top import Activity
 from gpuledger.agent.top.screen import percent, size
@@ -17,7 +17,9 @@ class Node:
     """Process 1 in a pod, process 2 of the host; both begin on the first device."""
 
     def __init__(self) -> None:
-        self.table = ProcessTable(StatedProcesses(), devices(2), "boot-id-of-a-test")
+        reader = StatedProcesses()
+        reader.facts = {1: ProcessFacts(30 * MS, 7), 2: ProcessFacts(30 * MS, 8)}
+        self.table = ProcessTable(reader, devices(2), "boot-id-of-a-test")
         self.activity = Activity(NodeState(NodeLayout(devices=devices(2)), self.table, 0), 100 * S)
 
     def call(self, at_ns: int, operation: Operation, pid: int = 1, **columns: int) -> None:

@@ -27,6 +27,7 @@ WINDOW_DELAY = _gauge("window_delay_seconds", "From the last window's end to its
 EPOCHS = _counter("epochs", "Epochs begun")
 CLOCK_ERROR = _gauge("clock_error_seconds", "Wall clock minus agent time")
 PROCESSES = _gauge("processes", "Living processes known to use a GPU")
+DEVICE_DOUBTS = _counter("device_doubts", "Processes whose devices are not certain, by reason", "reason")
 LIBRARIES = _gauge("probed_libraries", "Library files that probes are attached to")
 HOLDERS_OK = _gauge("holders_ok", "1 while the last read of the holders was good")
 AMENDMENTS = _counter("amendments", "Windows amended because a pod's name became known after their end")

@@ -13,6 +13,8 @@ from gpuledger.agent.probes.libraries import library_ranges
 from gpuledger.agent.processes import ProcessFacts
 from gpuledger.agent.procfs import process_start_ns, tick_ns
 
+_NVIDIA_MAJOR = 195  # Documentation/admin-guide/devices.txt; minors 254 and 255 are no GPUs
+_FIRST_OTHER_MINOR = 248
 MAX_ENVIRONMENT_BYTES = 1 << 20  # Linux allows a quarter of the stack, 2 MiB, for arguments and environment
 _GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
@@ -39,6 +41,7 @@ class ProcReader:
             name=self._name(pid),
             environment=self._environment(pid),
             minors=self._minors(pid),
+            opened=self._opened(pid),
         )
 
     def cgroup_path(self, cgroup_id: int) -> str | None:
@@ -117,4 +120,15 @@ class ProcReader:
                 digits = entry.name.removeprefix("nvidia")
                 if digits != entry.name and digits.isdigit():
                     found.add(int(digits))
+        return frozenset(found)
+
+    def _opened(self, pid: int) -> frozenset[int]:
+        """By the node's own number: a container may call it as it likes."""
+        found = set()
+        with contextlib.suppress(*_GONE):
+            for entry in os.scandir(self._root / str(pid) / "fd"):
+                with contextlib.suppress(*_GONE):
+                    device = entry.stat().st_rdev
+                    if os.major(device) == _NVIDIA_MAJOR and os.minor(device) < _FIRST_OTHER_MINOR:
+                        found.add(os.minor(device))
         return frozenset(found)

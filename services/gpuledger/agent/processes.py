@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
 from gpuledger.agent.consumers import IN_CONTAINER, consumer_from_cgroup
-from gpuledger.agent.events import AGENT_EVENT, UNKNOWN_DEVICE, Events
+from gpuledger.agent.events import AGENT_EVENT, Events
+from gpuledger.agent.evidence import DeviceEvidence, Witness
 from gpuledger.agent.holders.source import Holders
+from gpuledger.agent.known import Known, Sights, columns, device_table
 from gpuledger.agent.ordinals import visible_devices
 from gpuledger.agent.probes.events import RawEvents
-from gpuledger.contract.columns import Longs
+from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Device, Pod, Process
 
-MAX_ORDINAL = 63  # no node has more devices, MIG instances of one process included
+_TELLS_DEVICES = (
+    Operation.CREATE_CONTEXT,
+    Operation.RETAIN_PRIMARY_CONTEXT,
+    Operation.IOCTL_UVM_REGISTER_GPU,
+)
+"""Before these, or by these, a process learns or says which devices it has."""
 FORGET_AFTER_NS = 120_000_000_000  # events of an ended process may lie in two windows of a minute at most
 _PID_MIX, _START_MIX, _CGROUP_MIX = (
     np.uint64(0x9E3779B97F4A7C15),  # odd 64-bit constants: the three numbers of a process spread over 64 bits
@@ -34,6 +41,9 @@ class ProcessFacts:
     name: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     minors: frozenset[int] = frozenset()
+    """Device nodes that it can see."""
+    opened: frozenset[int] = frozenset()
+    """Device nodes that it has open; of either the minor numbers."""
 
 
 class ProcessReader(Protocol):
@@ -78,31 +88,17 @@ class Names:
         return next(filter(None, known), "")
 
 
-@dataclass(slots=True)
-class Known:
-    """A process in the table; start and end in ns of the boot clock."""
-
-    index: int
-    pid: int
-    start_ns: int
-    cgroup_id: int
-    name: str
-    kind: str
-    consumer: str
-    container_id: str
-    visible: list[int]
-    ended_ns: int | None = None
-    traced: bool = False
-    """Whether an event of it was seen."""
-    witnessed: bool = True
-
-
 class ProcessTable:
     """Processes by (pid, start, cgroup); an index stays the same process's until it is long gone."""
 
-    def __init__(self, reader: ProcessReader, devices: Sequence[Device], boot: str) -> None:
+    def __init__(
+        self, reader: ProcessReader, devices: Sequence[Device], boot: str, witness: Witness | None = None
+    ) -> None:
         self._reader = reader
         self._devices = devices
+        self._witness = witness
+        self._evidence = DeviceEvidence(devices, reader.tick_ns)
+        self._sights = Sights(devices)
         self._boot = boot
         self._next = 0
         self._known: dict[int, Known] = {}
@@ -152,9 +148,12 @@ class ProcessTable:
             + raw["cgroup_id"].astype(np.uint64) * _CGROUP_MIX
         )
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        before = self._next
         found = [self._of_event(raw[position]) for position in first]
+        if self._next != before or np.isin(raw["operation"], _TELLS_DEVICES).any():
+            self.ask()
         events["process"] = np.array([known.index for known in found], np.int64)[inverse]
-        events["device"] = _device_table(found)[inverse, _columns(raw["ordinal"])]
+        events["device"] = device_table(found)[inverse, columns(raw["ordinal"])]
         return events
 
     def of_pid(self, pid: int) -> int | None:
@@ -168,7 +167,31 @@ class ProcessTable:
 
     def device_of(self, index: int, ordinal: int) -> int:
         """Position of the device that the process counts as ``ordinal``; -1 where not known."""
-        return int(_device_table([self._known[index]])[0, _columns(np.array([ordinal]))[0]])
+        return int(device_table([self._known[index]])[0, columns(np.array([ordinal]))[0]])
+
+    def ask(self) -> None:
+        """Ask what processes were told of their devices by now, and which they registered."""
+        if self._witness is None:
+            return
+        for pid, tick in self._evidence.learn(self._witness):
+            for known in self._known.values():
+                if known.pid == pid and self._tick(known.start_ns) == tick:
+                    facts = self._evidence.of(pid, known.start_ns)
+                    registered = tuple(facts.registered.values())
+                    self._sights.renew(
+                        known, replace(known.sight, told=dict(facts.told), registered=registered)
+                    )
+
+    def hold(self, holders: Holders | None) -> None:
+        """Who holds what, as far as it says which device work can be on."""
+        held = holders.records(list(self._devices)) if holders else []
+        self._sights.hold([(one.consumer, one.device) for one in held], self._known.values())
+
+    def found_on(self, device: int, indexes: Collection[int]) -> None:
+        """The driver says which processes have a context on the device."""
+        for known in self._known.values():
+            if (known.index in indexes) != (device in known.sight.contexts):
+                self._sights.renew(known, replace(known.sight, contexts=known.sight.contexts ^ {device}))
 
     def find(self, pid: int, start_ns: int) -> int | None:
         """The living process with that pid and start (0: any), where it is in the table."""
@@ -180,7 +203,10 @@ class ProcessTable:
     def witness(self, probed: Collection[tuple[int, int]]) -> None:
         """Say of the living whose calls were not seen whether they would be: whether probes are on every
         libcuda that they have mapped. ``probed``: (device, inode) of the files with probes."""
+        self.ask()
         for pid, indexes in self._living.items():
+            if any(self._known[index].doubts and self._known[index].sight.opened for index in indexes):
+                self._look_again(pid, indexes)
             silent = [index for index in indexes if not self._known[index].traced]
             if silent:
                 files = self._reader.libraries(pid)
@@ -210,7 +236,8 @@ class ProcessTable:
             container=names.container(known.container_id),
             name=known.name,
             pending=known.kind == "pod" and names.pod(known.consumer) is None,
-            witnessed=known.witnessed,
+            # whose work may count to another device is not seen whole on any
+            witnessed=known.witnessed and not known.seen.doubts,
         )
 
     def _of_event(self, row: np.void) -> Known:
@@ -232,8 +259,11 @@ class ProcessTable:
         if key in self._by_key and self._known[self._by_key[key]].ended_ns is None:
             return self._known[self._by_key[key]]
         kind, consumer, container = self._consumer(pid, start_ns, cgroup_id)
-        environment = facts.environment if facts else {}
-        minors = facts.minors if facts else frozenset()
+        visible = None
+        if facts is not None:
+            visible = visible_devices(self._devices, facts.environment, kind in IN_CONTAINER, facts.minors)
+        told = self._evidence.of(pid, start_ns)
+        sight = self._sights.begin(visible, facts.opened if facts else (), consumer, told)
         known = Known(
             index=self._next,
             pid=pid,
@@ -243,15 +273,24 @@ class ProcessTable:
             kind=kind,
             consumer=consumer,
             container_id=container,
-            visible=visible_devices(self._devices, environment, kind in IN_CONTAINER, minors),
+            sight=sight,
             witnessed=False,
         )
+        self._sights.renew(known, sight)
         self._next += 1
         self._known[known.index] = known
         self._by_key[key] = known.index
         self._living.setdefault(pid, []).append(known.index)
         self._reader.watch(pid)
         return known
+
+    def _look_again(self, pid: int, indexes: Sequence[int]) -> None:
+        """What it has open may have become more since it was first looked at."""
+        facts = self._reader.look(pid)
+        for known in (self._known[index] for index in indexes):
+            if facts is not None and self._tick(facts.start_ns) == self._tick(known.start_ns):
+                opened = self._sights.with_minors(facts.opened)
+                self._sights.renew(known, replace(known.sight, opened=opened))
 
     def _consumer(self, pid: int, start_ns: int, cgroup_id: int) -> tuple[str, str, str]:
         path = self._reader.cgroup_path(cgroup_id)
@@ -264,28 +303,9 @@ class ProcessTable:
         old = [k for k in self._known.values() if k.ended_ns is not None and k.ended_ns < before_ns]
         for known in old:
             del self._known[known.index]
+        self._evidence.forget((known.pid, known.start_ns) for known in old)
         gone = {known.index for known in old}
         self._by_key = {key: index for key, index in self._by_key.items() if index not in gone}
 
     def _tick(self, start_ns: int) -> int:
         return start_ns // self._reader.tick_ns
-
-
-def _columns(ordinals: Iterable[int]) -> Longs:
-    """Column of each ordinal in `_device_table`."""
-    numbers = np.asarray(ordinals, np.int64)
-    return np.where((numbers < 0) | (numbers > MAX_ORDINAL), 0, numbers + 1)
-
-
-def _device_table(processes: Sequence[Known]) -> Longs:
-    """For each process (row): the device of an unknown ordinal, then of ordinals 0, 1, ...; -1 unknown.
-
-    A process that sees one device only can mean no other.
-    """
-    table = np.full((len(processes), MAX_ORDINAL + 2), UNKNOWN_DEVICE, np.int64)
-    for row, known in enumerate(processes):
-        visible = known.visible[: MAX_ORDINAL + 1]
-        table[row, 1 : 1 + len(visible)] = visible
-        if len(visible) == 1:
-            table[row, 0] = visible[0]
-    return table

@@ -62,7 +62,7 @@ class Agent:
         self._holders = holders
         self._stop = threading.Event()
         self._time = time
-        processes = ProcessTable(reader, settings.layout.devices, time.epoch.boot_id)
+        processes = ProcessTable(reader, settings.layout.devices, time.epoch.boot_id, source)
         self._state = NodeState(settings.layout, processes, time.offset_ns)
         self._rules = CutterRules(
             settings.grid, samples_expected=sampler is not None, agent_version=__version__

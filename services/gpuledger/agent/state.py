@@ -49,10 +49,19 @@ class NodeState:
         self._contexts: dict[int, frozenset[int]] = {}
         self._ending: list[tuple[int, int]] = []  # (boot clock, process), in order of time
         self.view = View(None)
-        self.latest: Holders | None = None
-        """What is known of names by now: it may be newer than the instant that this state is of."""
+        self._latest: Holders | None = None
         self.pending = PendingNames()
         self._positions = {device.uuid: position for position, device in enumerate(layout.devices)}
+
+    @property
+    def latest(self) -> Holders | None:
+        """What is known of names by now: it may be newer than the instant that this state is of."""
+        return self._latest
+
+    @latest.setter
+    def latest(self, holders: Holders | None) -> None:
+        self._latest = holders
+        self.processes.hold(holders)
 
     @property
     def device_uuids(self) -> list[str]:
@@ -116,6 +125,7 @@ class NodeState:
     def set_contexts(self, device: int, at_ns: int, found: Mapping[int, int | None]) -> None:
         """Processes that the driver says have a context on the device, and their bytes where it knows."""
         self._contexts[device] = frozenset(found)
+        self.processes.found_on(device, found)
         self.resident.set_driver(device, at_ns, {p: size for p, size in found.items() if size is not None})
 
     def rebase(self, offset_ns: int) -> None:

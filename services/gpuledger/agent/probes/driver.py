@@ -163,7 +163,7 @@ class DriverProbes:
         return DriverLosses(*totals)
 
     def registrations(self) -> list[GpuRegistration]:
-        """Which devices living processes have registered; entries of processes that are gone are removed."""
+        """Which devices processes have registered; of one that is gone it is told once, and removed."""
         fd = self._started().map("registrations")
         out = []
         for key in set(bpfsys.map_keys(fd, _KEY.size)):
@@ -171,7 +171,7 @@ class DriverProbes:
             value = bpfsys.map_lookup(fd, key, _VALUE.size)
             if not Path("/proc", str(pid)).exists():
                 bpfsys.map_delete(fd, key)
-            elif value is not None:
+            if value is not None:
                 time_ns, start_ns, partition = _VALUE.unpack(value)
                 named = str(uuid.UUID(bytes=raw))
                 out.append(GpuRegistration(pid, start_ns, named, partition != 0, time_ns))

@@ -97,3 +97,5 @@ class DeviceUuid:
     ordinal: int
     uuid: str
     """8-4-4-4-12 hexadecimal digits without GPU- or MIG-: the bytes do not say which it is."""
+    alive: bool = True
+    """Whether the program that was told still runs."""

@@ -64,6 +64,13 @@ class EventSource(Protocol):
     def resident(self) -> list[Resident]:
         """Device memory that each living process has allocated, exact whatever the ring lost."""
 
+    def device_uuids(self) -> list[DeviceUuid]:
+        """What processes were told of their devices (cuDeviceGetUuid); of those that have ended once."""
+
+    def registrations(self) -> list[GpuRegistration]:
+        """Which devices processes have registered with the driver, of those that have ended once; empty where
+        it is not probed."""
+
     def close(self) -> None:
         """Detaches everything. May be called twice."""
 
@@ -233,11 +240,11 @@ class ProbeSource:
         return self._started().resident()
 
     def device_uuids(self) -> list[DeviceUuid]:
-        """What living processes were told of their devices (cuDeviceGetUuid)."""
+        """See `EventSource`."""
         return self._started().uuids()
 
     def registrations(self) -> list[GpuRegistration]:
-        """Which devices living processes have registered with the driver; empty where it is not probed."""
+        """See `EventSource`."""
         return self._driver.registrations()
 
     def not_ready(self) -> int:

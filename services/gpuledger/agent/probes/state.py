@@ -22,10 +22,10 @@ _PROCESS_ENDS, _NOT_READY = (len(_LOSS_NAMES) + COUNTS.index(name) for name in (
 _PROCESS: Final = struct.Struct("=QQQqqq")  # struct process of bpf/cuda.bpf.c
 _PROCESS_KEY: Final = struct.Struct("=I")
 _NEVER_NS: Final = 2**64 - 1
-_UUID_BYTES: Final = 16
+_UUID: Final = struct.Struct("=16sQQ")  # struct uuid
 _RESIDENT_KEY: Final = struct.Struct("=Qq")
-_SWEPT: Final = {"contexts": 16, "resident": 16, "uuids": 16, "allocations": 24}
-"""map -> bytes of its key, which begins with the token of its process"""
+_SWEPT: Final = {"contexts": 16, "resident": 16, "allocations": 24}
+"""map -> bytes of its key, which begins with the token of its process; `KernelState.uuids` tidies its own"""
 
 
 class KernelState:
@@ -33,7 +33,7 @@ class KernelState:
 
     def __init__(self, loader: Loader) -> None:
         self._maps = {
-            name: loader.map(name) for name in ("losses", "settled_ns", "processes", "late", *_SWEPT)
+            name: loader.map(name) for name in ("losses", "settled_ns", "processes", "late", "uuids", *_SWEPT)
         }
         self._cpus = bpfsys.cpus_possible()
 
@@ -83,14 +83,18 @@ class KernelState:
         return sorted(out, key=lambda r: (r.pid, r.ordinal))
 
     def uuids(self) -> list[DeviceUuid]:
-        """What living processes were told of their devices."""
-        owners = {token: (pid, start_ns) for pid, token, start_ns in self._processes()}
+        """What processes were told of their devices; of one that is gone it is said once, and removed."""
+        keys = set(bpfsys.map_keys(self._maps["uuids"], _RESIDENT_KEY.size))
+        alive = {token for _, token, _ in self._processes()} if keys else set()
         out = []
-        for key in set(bpfsys.map_keys(self._maps["uuids"], _RESIDENT_KEY.size)):
+        for key in keys:
             token, ordinal = _RESIDENT_KEY.unpack(key)
-            value = bpfsys.map_lookup(self._maps["uuids"], key, _UUID_BYTES)
-            if token in owners and value is not None:
-                out.append(DeviceUuid(*owners[token], ordinal, str(uuid.UUID(bytes=value))))
+            value = bpfsys.map_lookup(self._maps["uuids"], key, _UUID.size)
+            if value is not None:
+                said, start_ns, pid = _UUID.unpack(value)
+                out.append(DeviceUuid(pid, start_ns, ordinal, str(uuid.UUID(bytes=said)), token in alive))
+            if token not in alive:
+                bpfsys.map_delete(self._maps["uuids"], key)
         return sorted(out, key=lambda u: (u.pid, u.ordinal))
 
     def _processes(self) -> list[tuple[int, int, int]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.probes.attach import LibraryReport
-from gpuledger.agent.probes.events import Losses, RawEvents, Resident
+from gpuledger.agent.probes.driver import GpuRegistration
+from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
 from gpuledger.agent.processes import ProcessFacts
 from gpuledger.agent.samplers.samples import Round, Sample
 from gpuledger.agent.simulated.node import Actor, SimulatedNode
@@ -53,6 +54,14 @@ class SimulatedSource:
     def resident(self) -> list[Resident]:
         """See EventSource.resident."""
         return [Resident(a.pid, 0, a.device, a.resident_bytes) for a in self._node.actors]
+
+    def device_uuids(self) -> list[DeviceUuid]:
+        """See EventSource.device_uuids; nobody asks."""
+        return []
+
+    def registrations(self) -> list[GpuRegistration]:
+        """See EventSource.registrations; there is no driver."""
+        return []
 
     def close(self) -> None:
         """See EventSource.close."""

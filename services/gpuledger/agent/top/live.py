@@ -62,7 +62,7 @@ class LiveNode:
             raise
         self._time = AgentTime.begin(self._clock, boot_id())
         devices = self._session.devices if self._session else []
-        processes = ProcessTable(self._reader, devices, self._time.epoch.boot_id)
+        processes = ProcessTable(self._reader, devices, self._time.epoch.boot_id, self._source)
         self._state = NodeState(NodeLayout(devices=devices), processes, self._time.offset_ns)
         if self._session is not None:
             self._sampler = NvmlSampler(self._session, self._clock, self._time)
@@ -108,7 +108,8 @@ class LiveNode:
             self._refresh_due_ns = now_ns + REFRESH_NS
             self._source.refresh()
             if self._holders is not None:
-                self._state.change(View(self._holders.read()))
+                self._state.latest = self._holders.read()
+                self._state.change(View(self._state.latest))
         self._drain()
         self._state.note_ends(now_ns)
 
