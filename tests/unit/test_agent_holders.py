@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.holders import FileHolders
-from gpuledger.agent.holders.file import parse_holders
+from gpuledger.agent.holders.file import FileHolders, parse_holders
 from gpuledger.contract.errors import ConfigError
 from tests.support.agent import devices, uuid
 

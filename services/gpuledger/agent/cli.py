@@ -1,26 +1,23 @@
-"""``gpuledger agent run``: the node's agent in the foreground."""
+"""``gpuledger agent run``: the options of a node's agent, checked; then the agent, in the foreground."""
 
 from __future__ import annotations
 
-import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
-import structlog
 import typer
-from prometheus_client import start_http_server
 
-from gpuledger.agent import metrics
+from gpuledger.agent.handover import Orders, become_lean
 from gpuledger.agent.holders.choose import KUBELET_SOCKET, KUBELET_URL, HolderChoice, HoldersFrom
 from gpuledger.agent.node_cli import doctor, top
 from gpuledger.agent.probes.loader import LoaderKind
-from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources, running
+from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources
 from gpuledger.agent.samplers.dcgm_exporter import DEFAULT_PERIOD_S
 from gpuledger.agent.settings import DEFAULT_SPOOL_BYTES, AgentSettings, read_layout
 from gpuledger.bus import BusSettings
-from gpuledger.contract.clock import NS_PER_S, SystemClock
+from gpuledger.contract.clock import NS_PER_S
 from gpuledger.contract.errors import BadRecord, ConfigError
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.windows import DEFAULT_WINDOW_NS, FIRST_LAUNCH_NS, WindowGrid
@@ -116,15 +113,6 @@ def run(
     ] = False,
 ) -> None:
     """Watch this node until SIGTERM or SIGINT. What Kafka has not got then waits in the spool."""
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(file=typer.get_text_stream("stderr")),
-    )
     try:
         key = NodeKey(cluster, node).checked()
         grid = WindowGrid(window_s * NS_PER_S)
@@ -161,13 +149,6 @@ def run(
     )
     sources = Sources(source, samplers, choice, tuple(preattach or ()), seed, loader)
     sources = replace(sources, dcgm_url=dcgm_url, dcgm_period_ns=dcgm_interval_s * NS_PER_S)
-    if metrics_port is not None:
-        start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
-    with running(settings, sources, bus, SystemClock()) as (agent, _):
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            agent.stop()
-
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
-        agent.run(ends_node)
+    state.mkdir(parents=True, exist_ok=True)
+    orders = Orders(settings, sources, bus.plain(), metrics_port, metrics_address, ends_node)
+    become_lean(orders, sys.argv[1:])

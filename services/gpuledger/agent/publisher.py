@@ -10,13 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-import structlog
-
 from gpuledger.agent import metrics
 from gpuledger.agent.spool import NodeQueue, Ticket
 from gpuledger.bus import (
-    Admin,
-    BusSettings,
+    BusAccess,
     Outgoing,
     Placed,
     Producer,
@@ -27,6 +24,7 @@ from gpuledger.bus import (
 from gpuledger.contract.errors import BadRecord, GpuledgerError, KafkaUnavailable, Unavailable
 from gpuledger.contract.topics import topic_of
 from gpuledger.contract.wire import frame
+from gpuledger.logs import EventLog
 
 MAX_FLYING = 256  # records; a round trip takes milliseconds, more would only be sent twice after a break
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
@@ -35,13 +33,13 @@ STOP_S = 5.0  # a thread that waits for a broker's answer longer than that is le
 POLL_S = 0.02
 REGISTRY_RETRY_S = 1.0  # the pause is ours, so that a stop is heard within a second
 
-_log = structlog.get_logger(__name__)
+_log = EventLog(__name__)
 
 
 class Publisher:
     """Sends until stopped. Owns the producer and the registry client; borrows the queue."""
 
-    def __init__(self, settings: BusSettings, queue: NodeQueue, client_id: str) -> None:
+    def __init__(self, settings: BusAccess, queue: NodeQueue, client_id: str) -> None:
         self._settings = settings
         self._queue = queue
         self._client_id = client_id
@@ -119,7 +117,7 @@ class Publisher:
             key=entry.key,
             value=frame(register(registry, entry.record), entry.body),
             headers=entry.headers,
-            partition=self._partition(topic, entry.node_key) if entry.node_key else None,
+            partition=self._partition(producer, topic, entry.node_key) if entry.node_key else None,
         )
         try:
             producer.send(record, settled)
@@ -134,10 +132,10 @@ class Publisher:
             if self._broken is not None:
                 raise self._broken
 
-    def _partition(self, topic: str, node_key: bytes) -> int:
+    def _partition(self, producer: Producer, topic: str, node_key: bytes) -> int:
         if topic not in self._partitions:
-            state = Admin(self._settings).topics().get(topic)
-            if state is None:
+            count = producer.partitions(topic)
+            if not count:
                 raise KafkaUnavailable(f"there is no topic {topic}: run gpuledger topics apply")
-            self._partitions[topic] = state.partitions
+            self._partitions[topic] = count
         return partition_for_node(node_key, self._partitions[topic])

@@ -13,7 +13,7 @@ from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holde
 from gpuledger.agent.holders.source import HolderSource
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes.loader import LoaderKind
-from gpuledger.agent.probes.source import EventSource, ProbeSource
+from gpuledger.agent.probes.source import ProbeSource
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.processes import ProcessReader
 from gpuledger.agent.publisher import Publisher
@@ -24,15 +24,8 @@ from gpuledger.agent.samplers.nvml import NvmlSampler
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.service import Agent
 from gpuledger.agent.settings import AgentSettings
-from gpuledger.agent.simulated import (
-    SimulatedHolders,
-    SimulatedNode,
-    SimulatedProcesses,
-    SimulatedSampler,
-    SimulatedSource,
-)
 from gpuledger.agent.spool import Journal, NodeLock, NodeQueue
-from gpuledger.bus import BusSettings
+from gpuledger.bus import BusAccess
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import Device
@@ -71,7 +64,7 @@ class Sources:
 
 @contextlib.contextmanager
 def running(
-    settings: AgentSettings, sources: Sources, bus: BusSettings, clock: Clock
+    settings: AgentSettings, sources: Sources, bus: BusAccess, clock: Clock
 ) -> Iterator[tuple[Agent, Publisher]]:
     """An agent ready for `run`, with its publisher sending; all is let go of at the end.
 
@@ -97,22 +90,15 @@ def _agent(
     clock: Clock,
     queue: NodeQueue,
 ) -> Agent:
-    holders: HolderSource = open_holders(stack, sources.holders, settings.node.node, clock)
+    holders = open_holders(stack, sources.holders, settings.node.node, clock)
     if sources.kind is SourceKind.SIMULATED:
-        node = SimulatedNode(sources.seed)
-        if sources.holders.source is HoldersFrom.NONE:
-            holders = SimulatedHolders(node)
-        settings = replace(settings, layout=replace(settings.layout, devices=node.devices))
-        time = AgentTime.begin(clock, boot_id())
-        sampler = SamplerThread(SimulatedSampler(node, clock, time), clock, time)
-        source: EventSource | None = SimulatedSource(node, clock)
-        return Agent(settings, clock, time, queue, source, SimulatedProcesses(node), sampler, holders)
+        return _simulated(settings, sources, clock, queue, holders)
     reader: ProcessReader = ProcReader()
     session = NvmlSession() if sources.samplers is SamplerKind.NVML else None
     if session is not None:
         stack.callback(session.close)
         settings = replace(settings, layout=replace(settings.layout, devices=session.devices))
-    source = None
+    source: ProbeSource | None = None
     if sources.kind is SourceKind.EBPF:
         source = ProbeSource(loader=sources.loader)
         stack.callback(source.close)
@@ -125,6 +111,21 @@ def _agent(
     measuring = _sampler(sources, session, settings.layout.devices, clock, time)
     thread = SamplerThread(measuring, clock, time) if measuring else None
     return Agent(settings, clock, time, queue, source, reader, thread, holders)
+
+
+def _simulated(
+    settings: AgentSettings, sources: Sources, clock: Clock, queue: NodeQueue, holders: HolderSource
+) -> Agent:
+    from gpuledger.agent import simulated  # which a real node need not carry
+
+    node = simulated.SimulatedNode(sources.seed)
+    if sources.holders.source is HoldersFrom.NONE:
+        holders = simulated.SimulatedHolders(node)
+    settings = replace(settings, layout=replace(settings.layout, devices=node.devices))
+    time = AgentTime.begin(clock, boot_id())
+    sampler = SamplerThread(simulated.SimulatedSampler(node, clock, time), clock, time)
+    source = simulated.SimulatedSource(node, clock)
+    return Agent(settings, clock, time, queue, source, simulated.SimulatedProcesses(node), sampler, holders)
 
 
 def _sampler(

@@ -6,16 +6,15 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-import structlog
-
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.samplers import Round, Sampler
 from gpuledger.contract.clock import NS_PER_S, Clock
+from gpuledger.logs import EventLog
 
 PERIOD_NS = NS_PER_S
 SLICE_S = 0.2  # how soon a stop or a new epoch is heard
 
-_log = structlog.get_logger(__name__)
+_log = EventLog(__name__)
 
 
 class SamplerThread:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterable
 
 import numpy as np
-import structlog
 
 from gpuledger import __version__
 from gpuledger.agent import metrics
@@ -27,13 +26,14 @@ from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.headers import Kind, RecordHeaders
 from gpuledger.contract.records import EventBatch, Holdings, NodeLifetime, SampleBatch, encode, record_name
+from gpuledger.logs import EventLog
 
 TICK_S = 0.1  # a window's last part is due within a second; a tick costs well below a millisecond when idle
 SLOW_NS = NS_PER_S  # what needs no better: new libraries, holders, the clock's error, figures
 SYNC_NS = 5 * NS_PER_S  # while Kafka is away the disk is asked to keep what waits this often
 
 _KIND_OF: dict[type, Kind] = {EventBatch: Kind.EVENTS, SampleBatch: Kind.SAMPLES, Holdings: Kind.HOLDINGS}
-_log = structlog.get_logger(__name__)
+_log = EventLog(__name__)
 
 
 class Agent:

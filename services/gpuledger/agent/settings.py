@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gpuledger.agent.spool.journal import SEGMENT_BYTES
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.identity import NodeKey
@@ -17,7 +15,6 @@ from gpuledger.contract.windows import WindowGrid
 
 DEFAULT_SPOOL_BYTES = 1 << 30  # a day of a busy node (12 kB/s); well within a node's own disk
 MAX_GPUS = 1024  # of a node: more the processor refuses
-_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # bounds its nesting
 _TEXTS = ("instance_id", "instance_type", "capacity_type", "region", "zone", "node_pool")
 
 
@@ -46,14 +43,7 @@ def read_layout(path: Path | None, overrides: dict[str, str | None]) -> NodeLayo
 
     Keys: instance_id, instance_type, capacity_type, region, zone, node_pool, gpu_count, labels.
     """
-    plain: Any = {}
-    if path is not None:
-        try:
-            plain = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER) or {}
-        except OSError as error:
-            raise ConfigError(error.strerror or "can not be read", str(path)) from error
-        except (yaml.YAMLError, ValueError, RecursionError) as error:  # of bytes that are no text, too
-            raise ConfigError(f"is no YAML: {' '.join(str(error).split())}", str(path)) from error
+    plain: Any = {} if path is None else _read_yaml(path)
     if not isinstance(plain, dict):
         raise ConfigError("is no mapping", str(path))
     unknown = set(plain) - {*_TEXTS, "gpu_count", "labels"}
@@ -77,3 +67,15 @@ def read_layout(path: Path | None, overrides: dict[str, str | None]) -> NodeLayo
         gpu_count=count,
         labels={str(name): str(value) for name, value in labels.items()},
     )
+
+
+def _read_yaml(path: Path) -> Any:
+    import yaml  # read once, before the agent begins
+
+    loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # bounds its nesting
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=loader) or {}
+    except OSError as error:
+        raise ConfigError(error.strerror or "can not be read", str(path)) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # of bytes that are no text, too
+        raise ConfigError(f"is no YAML: {' '.join(str(error).split())}", str(path)) from error

@@ -14,8 +14,8 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from gpuledger.bus.access import BusAccess
 from gpuledger.bus.kafka_errors import KAFKA_LOGGER, Complaints, typed
-from gpuledger.bus.settings import BusSettings
 from gpuledger.bus.topics import Change, TopicSpec, TopicState, plan, wanted
 from gpuledger.contract.errors import KafkaUnavailable, Refused
 
@@ -28,7 +28,7 @@ VISIBLE_POLL_S = 0.1
 class Admin:
     """A connection to the cluster's controller. Raises KafkaUnavailable, ConfigError or Refused."""
 
-    def __init__(self, settings: BusSettings) -> None:
+    def __init__(self, settings: BusAccess) -> None:
         self._complaints = Complaints()
         self._client = AdminClient(
             {**settings.client_config(), "error_cb": self._complaints},  # type: ignore[dict-item]
@@ -116,7 +116,7 @@ class Admin:
 
 
 def apply_topics(
-    settings: BusSettings,
+    settings: BusAccess,
     *,
     partitions: int | None = None,
     replication: int | None = None,

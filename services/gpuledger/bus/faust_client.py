@@ -7,11 +7,11 @@ from typing import Any
 
 import faust
 
-from gpuledger.bus.settings import BusSettings
+from gpuledger.bus.access import BusAccess
 from gpuledger.bus.topics import MAX_BATCH_BYTES
 
 
-def faust_options(settings: BusSettings) -> dict[str, Any]:
+def faust_options(settings: BusAccess) -> dict[str, Any]:
     """Arguments of `faust.App`: broker, broker_credentials and the fetch size that the largest record needs.
 
     Reading zstd, which every producer here writes, needs aiokafka's codec package `cramjam`.
@@ -34,7 +34,7 @@ def faust_options(settings: BusSettings) -> dict[str, Any]:
     return options
 
 
-def _tls(settings: BusSettings) -> ssl.SSLContext:
+def _tls(settings: BusAccess) -> ssl.SSLContext:
     ca = settings.kafka_tls_ca_file
     context = ssl.create_default_context(cafile=str(ca) if ca else None)
     if settings.kafka_tls_cert_file is not None:

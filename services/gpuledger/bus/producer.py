@@ -8,9 +8,9 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from gpuledger.bus.access import BusAccess, ClientConfig
 from gpuledger.bus.records import Outgoing, Placed
 from gpuledger.bus.sender import POLL_S, Sender, Settled
-from gpuledger.bus.settings import BusSettings, ClientConfig
 from gpuledger.contract.errors import BadRecord, GpuledgerError, ProducerBroken
 
 DELIVERY_TIMEOUT_S = 60.0  # a leader election takes seconds; after a minute the cluster is down
@@ -25,7 +25,7 @@ class Producer:
     `send`, `poll`, `flush`, `produce_all` and `close`.
     """
 
-    def __init__(self, settings: BusSettings, client_id: str) -> None:
+    def __init__(self, settings: BusAccess, client_id: str) -> None:
         # Without an end: a record that timed out by itself would let later ones overtake its repetition.
         # How long to wait is the caller's, and giving up empties the whole queue at once.
         endless = ClientConfig({"delivery.timeout.ms": 0, "enable.gapless.guarantee": True})
@@ -62,6 +62,10 @@ class Producer:
         self._sender.serve(timeout_s)
         if self._sender.fatal is not None and self._broken is None:
             self._broken = ProducerBroken(str(self._sender.fatal))
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions a topic has, None where there is none; raises KafkaUnavailable."""
+        return self._sender.partitions(topic)
 
     def flush(self, timeout_s: float) -> int:
         """Wait until all is settled, at most `timeout_s`; returns how many records are not."""

@@ -10,9 +10,9 @@ from typing import Self, cast
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from gpuledger.bus.access import BusAccess, ClientConfig
 from gpuledger.bus.kafka_errors import KAFKA_LOGGER, says_no_topic, typed
 from gpuledger.bus.records import Incoming
-from gpuledger.bus.settings import BusSettings, ClientConfig
 from gpuledger.bus.topics import MAX_BATCH_BYTES
 from gpuledger.contract.errors import ConfigError, GpuledgerError, KafkaUnavailable
 
@@ -24,7 +24,7 @@ NS_PER_MS = 1_000_000
 _UNJOINED = "gpuledger-unjoined"  # a group id is asked for even by those who only assign
 
 
-def consumer_options(settings: BusSettings, client_id: str, group: str) -> ClientConfig:
+def consumer_options(settings: BusAccess, client_id: str, group: str) -> ClientConfig:
     """Options of every consumer: read committed, commit nothing by itself, an error at a lost offset."""
     return settings.client_config().with_options(
         {
@@ -63,7 +63,7 @@ class PartitionReader:
     Each method raises KafkaUnavailable when no broker answers, ConfigError for a topic that does not exist.
     """
 
-    def __init__(self, settings: BusSettings, client_id: str) -> None:
+    def __init__(self, settings: BusAccess, client_id: str) -> None:
         options = consumer_options(settings, client_id, _UNJOINED).with_options(
             {"enable.partition.eof": True}
         )
@@ -178,7 +178,7 @@ class PartitionReader:
 
 
 def committed_offsets(
-    settings: BusSettings, client_id: str, group: str, topic: str, partitions: Sequence[int]
+    settings: BusAccess, client_id: str, group: str, topic: str, partitions: Sequence[int]
 ) -> Mapping[int, int | None]:
     """Offset that a group will read next, for each partition; None where it never committed."""
     consumer = confluent_kafka.Consumer(consumer_options(settings, client_id, group), logger=KAFKA_LOGGER)

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import json
 import random
-import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
-import httpx
-
-from gpuledger.bus.settings import BusSettings
+from gpuledger.bus.access import BusAccess
+from gpuledger.bus.web import Answer, JsonClient, NoAnswer
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
 from gpuledger.contract.errors import BadRecord, ConfigError, Refused, RegistryUnavailable
 
@@ -62,16 +60,16 @@ class SchemaRegistry:
     """
 
     def __init__(
-        self, settings: BusSettings, clock: Clock | None = None, retry_for_s: float = RETRY_FOR_S
+        self, settings: BusAccess, clock: Clock | None = None, retry_for_s: float = RETRY_FOR_S
     ) -> None:
         password = settings.registry_password()
         tls = settings.registry_tls_ca_file
-        self._http = httpx.Client(
-            base_url=settings.registry_url.rstrip("/"),
-            timeout=REQUEST_TIMEOUT_S,
-            auth=(settings.registry_username or "", password.get_secret_value()) if password else None,
-            verify=ssl.create_default_context(cafile=str(tls)) if tls else True,
-            headers={"Accept": f"{MEDIA_TYPE}, application/json", "Content-Type": MEDIA_TYPE},
+        self._http = JsonClient(
+            settings.registry_url,
+            REQUEST_TIMEOUT_S,
+            {"Accept": f"{MEDIA_TYPE}, application/json", "Content-Type": MEDIA_TYPE},
+            (settings.registry_username or "", password.get_secret_value()) if password else None,
+            str(tls) if tls else None,
         )
         self._clock = clock or SystemClock()
         self._retry_for_ns = int(retry_for_s * NS_PER_S)
@@ -169,8 +167,10 @@ class SchemaRegistry:
         return str(answer.get("compatibilityLevel") or answer.get("compatibility") or "NONE")
 
     def close(self) -> None:
-        """Let go of the connections."""
-        self._http.close()
+        """Let go of what was cached."""
+        self._texts.clear()
+        self._parsed.clear()
+        self._ids.clear()
 
     def _no_such(self, schema_id: int) -> BadRecord:
         return BadRecord(UNKNOWN_SCHEMA, f"the registry knows no schema {schema_id}")
@@ -187,24 +187,20 @@ class SchemaRegistry:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                response = self._http.request(method, path, json=body)
-            except httpx.TransportError as error:
-                problem = f"{type(error).__name__}: {error}"
+                response = self._http.request(method, path, body)
+            except NoAnswer as error:
+                problem = str(error)
             else:
-                if response.status_code not in _RETRIED:
+                if response.status not in _RETRIED:
                     return self._outcome(path, response)
-                problem = f"status {response.status_code}"
+                problem = f"status {response.status}"
             if self._clock.boot_ns() + int(pause_s * NS_PER_S) > give_up_ns:
                 raise RegistryUnavailable(f"{method} {self._http.base_url}{path}: {problem}")
             self._clock.sleep(pause_s * random.uniform(0.5, 1.0))  # not all workers at once
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    def _outcome(self, path: str, response: httpx.Response) -> Any:
-        status = response.status_code
-        try:
-            answer = response.json()
-        except ValueError:
-            answer = None
+    def _outcome(self, path: str, response: Answer) -> Any:
+        status, answer = response
         code, said = 0, ""
         if isinstance(answer, dict):
             code, said = answer.get("error_code", 0), str(answer.get("message", ""))

@@ -9,9 +9,9 @@ from functools import partial
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from gpuledger.bus.access import BusAccess, ClientConfig
 from gpuledger.bus.kafka_errors import KAFKA_LOGGER, Complaints, typed
 from gpuledger.bus.records import Outgoing, Placed
-from gpuledger.bus.settings import BusSettings, ClientConfig
 from gpuledger.bus.topics import MAX_RECORD_BYTES
 from gpuledger.contract.errors import BadRecord, GpuledgerError, ProducerBroken
 
@@ -19,6 +19,7 @@ LINGER_MS = 5  # long enough to fill a batch in a burst, short beside the 5 s fr
 BATCH_BYTES = 1 << 20  # some windows of a node in one request; larger only adds memory
 QUEUE_KIB = 64 << 10  # memory that records in flight may take
 POLL_S = 0.1
+METADATA_TIMEOUT_S = 10.0  # a broker that is there answers at once
 PURGE_S = 2.0  # what was given up is settled by the client itself, at once unless the machine is busy
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
@@ -28,7 +29,7 @@ Settled = Callable[[Placed | GpuledgerError], None]
 class Sender:
     """Idempotent, all in-sync replicas, zstd, murmur2 like Java's; `options` win. Owned by one thread."""
 
-    def __init__(self, settings: BusSettings, client_id: str, options: ClientConfig) -> None:
+    def __init__(self, settings: BusAccess, client_id: str, options: ClientConfig) -> None:
         self._complaints = Complaints()
         self.fatal: GpuledgerError | None = None
         """What ended the client: it delivers nothing more."""
@@ -136,6 +137,15 @@ class Sender:
             self.client.poll(timeout_s)
         except KafkaException as error:
             self.fatal = self.fatal or typed(error, "sending")
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions a topic has, None where there is none; raises KafkaUnavailable."""
+        try:
+            # of all topics: asked for one that is not there, a broker may create it
+            found = self.client.list_topics(timeout=METADATA_TIMEOUT_S).topics.get(topic)
+        except KafkaException as error:
+            raise typed(error, f"listing topics{self._complaints}") from error
+        return None if found is None else len(found.partitions)
 
     def give_up(self) -> None:
         """Fail, at once, all that is not settled."""

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self
 
-from pydantic import SecretStr, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from gpuledger.bus.access import BusAccess, secret_file
 from gpuledger.contract.errors import ConfigError
 
 ENV_PREFIX = "GPULEDGER_"
-SECRET_OPTIONS = frozenset({"sasl.password", "ssl.key.password"})
-HIDDEN = "**********"
 
 
-Option: TypeAlias = str | int | float | bool
-
-
-class ClientConfig(dict[str, Option]):
-    """Options of a librdkafka client that show no secret when printed or logged."""
-
-    def __repr__(self) -> str:
-        shown = {name: HIDDEN if name in SECRET_OPTIONS else value for name, value in self.items()}
-        return f"{type(self).__name__}({shown!r})"
-
-    __str__ = __repr__
-
-    def with_options(self, options: Mapping[str, Option]) -> ClientConfig:
-        """These options and `options`, which win."""
-        return ClientConfig({**self, **options})
-
-
-class BusSettings(BaseSettings):
+class BusSettings(BaseSettings, BusAccess):
     """Every field is an environment variable: GPULEDGER_KAFKA_BOOTSTRAP and so on.
 
     A password is read from a file, once, when the settings are made: the environment is inherited, shown by
@@ -108,58 +89,3 @@ class BusSettings(BaseSettings):
         for name in ("kafka_sasl_password_file", "kafka_tls_key_password_file", "registry_password_file"):
             secret_file(getattr(self, name))
         return self
-
-    def client_config(self) -> ClientConfig:
-        """What every librdkafka client needs to reach the cluster; shows no secret when printed."""
-        config = ClientConfig(
-            {
-                "bootstrap.servers": self.kafka_bootstrap,
-                "security.protocol": self.kafka_security_protocol,
-                # errors reach the caller as exceptions; repeated connection warnings would only fill a log
-                "log.connection.close": False,
-            }
-        )
-        optional: dict[str, Option | None] = {
-            "sasl.mechanism": self.kafka_sasl_mechanism,
-            "sasl.username": self.kafka_sasl_username,
-            "sasl.password": _revealed(secret_file(self.kafka_sasl_password_file)),
-            "ssl.ca.location": _text(self.kafka_tls_ca_file),
-            "ssl.certificate.location": _text(self.kafka_tls_cert_file),
-            "ssl.key.location": _text(self.kafka_tls_key_file),
-            "ssl.key.password": _revealed(secret_file(self.kafka_tls_key_password_file)),
-        }
-        config.update({name: value for name, value in optional.items() if value is not None})
-        return config
-
-    def kafka_password(self) -> SecretStr | None:
-        """The SASL password, or None without SASL."""
-        return secret_file(self.kafka_sasl_password_file)
-
-    def kafka_tls_key_password(self) -> SecretStr | None:
-        """What the client key is encrypted with, or None."""
-        return secret_file(self.kafka_tls_key_password_file)
-
-    def registry_password(self) -> SecretStr | None:
-        """The registry's password, or None without basic authentication."""
-        return secret_file(self.registry_password_file)
-
-
-def secret_file(path: Path | None) -> SecretStr | None:
-    """The secret that a file holds, without the newline at its end; ValueError where it cannot be read."""
-    if path is None:
-        return None
-    try:
-        secret = path.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"the secret file {path} cannot be read: {type(error).__name__}") from None
-    if not secret:
-        raise ValueError(f"the secret file {path} is empty")
-    return SecretStr(secret)
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
-def _revealed(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()

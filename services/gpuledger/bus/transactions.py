@@ -8,10 +8,10 @@ from typing import Self
 
 from confluent_kafka import KafkaException
 
+from gpuledger.bus.access import BusAccess, ClientConfig
 from gpuledger.bus.kafka_errors import typed
 from gpuledger.bus.records import Outgoing, Placed
 from gpuledger.bus.sender import Sender
-from gpuledger.bus.settings import BusSettings, ClientConfig
 from gpuledger.bus.topics import CONTIGUOUS
 from gpuledger.contract.errors import Fenced, GpuledgerError, ProducerBroken, Refused
 
@@ -26,7 +26,7 @@ class TransactionalProducer:
     another one than Fenced make a new one, and send again. Owned by one thread.
     """
 
-    def __init__(self, settings: BusSettings, client_id: str, transactional_id: str) -> None:
+    def __init__(self, settings: BusAccess, client_id: str, transactional_id: str) -> None:
         timeout_ms = int(TRANSACTION_TIMEOUT_S * 1000)
         options = ClientConfig(
             {

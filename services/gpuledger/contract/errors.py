@@ -96,3 +96,26 @@ class WarehouseError(GpuledgerError):
 
 class Unsupported(GpuledgerError):
     """This machine can not do what was asked; the message says what is missing."""
+
+
+EXIT_FAILED = 1  # the work was understood and did not succeed
+EXIT_USER = 2  # a mistake in the call or in a document; as typer itself exits
+EXIT_UNAVAILABLE = 3  # a service does not answer; worth a retry
+
+
+def exit_status(error: GpuledgerError | OSError) -> int:
+    """The exit code of a command that ends with this error."""
+    match error:
+        case UserError():
+            return EXIT_USER
+        case Unavailable():
+            return EXIT_UNAVAILABLE
+        case _:
+            return EXIT_FAILED
+
+
+def in_a_line(error: GpuledgerError | OSError) -> str:
+    """What a person is told of an error, without a traceback."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or repr(error)
+    return str(error)

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
-import structlog
 import typer
 from prometheus_client import start_http_server
 
@@ -21,6 +20,7 @@ from gpuledger.inventory.book import Book
 from gpuledger.inventory.service import Inventory
 from gpuledger.inventory.sources import ClusterSource, FileSource, LifeSource
 from gpuledger.kube import KubeAccess, KubeClient
+from gpuledger.logs import write_json_lines
 
 app = typer.Typer(
     help="Say in gpu.nodes when each node of a cluster began and ended.",
@@ -54,15 +54,7 @@ def run(
     metrics_address: Annotated[str, typer.Option(help="Address of /metrics.")] = LOOPBACK,
 ) -> None:
     """Watch the cluster's nodes until SIGTERM or SIGINT, and state their lives."""
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(file=typer.get_text_stream("stderr")),
-    )
+    write_json_lines()
     try:
         NodeKey(cluster, "any").checked()
         length_ns = WindowGrid(window_s * NS_PER_S).length_ns

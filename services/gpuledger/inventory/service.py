@@ -5,19 +5,18 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
-import structlog
-
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import Unavailable
 from gpuledger.contract.records import NodeLifetime
 from gpuledger.inventory import metrics
 from gpuledger.inventory.lives import LifeKey
 from gpuledger.inventory.sources import LifeSource
+from gpuledger.logs import EventLog
 
 PERIOD_S = 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 
-_log = structlog.get_logger(__name__)
+_log = EventLog(__name__)
 
 
 class Statements(Protocol):

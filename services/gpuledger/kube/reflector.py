@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import httpx
-import structlog
 
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import Unavailable
 from gpuledger.kube.access import Expired, KubeClient, Refusal
+from gpuledger.logs import EventLog
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 STOP_S = 3.0
 KEEP_GONE_NS = 300 * NS_PER_S  # a pod that lived for a second is still named; windows close within a minute
 
-_log = structlog.get_logger(__name__)
+_log = EventLog(__name__)
 
 
 class Gone(NamedTuple, Generic[T]):

@@ -1,6 +1,5 @@
 """Who holds which device, as the cluster says: sources of it, and the value that they give."""
 
-from gpuledger.agent.holders.file import FileHolders
 from gpuledger.agent.holders.source import DeviceSharing, HeldDevice, Holders, HolderSource
 
-__all__ = ["DeviceSharing", "FileHolders", "HeldDevice", "HolderSource", "Holders"]
+__all__ = ["DeviceSharing", "HeldDevice", "HolderSource", "Holders"]

@@ -1,4 +1,7 @@
-"""Which source of holders an agent has: made here from its options, with what has to be closed."""
+"""Which source of holders an agent has: made here from its options, with what has to be closed.
+
+Each source is imported by those who have it: the file's checks take 10 MB, the cluster's clients 30.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuledger.agent.cgroups import cgroup2_mount
-from gpuledger.agent.holders.file import FileHolders
 from gpuledger.agent.holders.source import Holders, HolderSource
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import ConfigError
-from gpuledger.kube import KubeAccess
-from gpuledger.kube.access import SERVICE_ACCOUNT
+
+if TYPE_CHECKING:
+    from gpuledger.kube import KubeAccess
 
 FIRST_ANSWER_S = 5.0  # of a kubelet and an API server that are there; a node whose holders come later is told
 KUBELET_SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
@@ -62,8 +66,9 @@ def open_holders(stack: contextlib.ExitStack, choice: HolderChoice, node: str, c
     if choice.source is HoldersFrom.FILE:
         if choice.file is None:
             raise ConfigError("holders from a file need --holders FILE", "options")
+        from gpuledger.agent.holders.file import FileHolders
+
         return FileHolders(choice.file)
-    # gRPC is imported by none but these: it takes 30 MB
     from gpuledger.agent.holders import kubernetes
     from gpuledger.agent.holders.podresources import PodResources
     from gpuledger.kube import KubeClient
@@ -83,12 +88,17 @@ def open_holders(stack: contextlib.ExitStack, choice: HolderChoice, node: str, c
 
 
 def _api(choice: HolderChoice) -> KubeAccess:
+    from gpuledger.kube import KubeAccess
+
     if choice.api_url is None:
         return KubeAccess.in_cluster()
     return KubeAccess(choice.api_url, choice.token_file)
 
 
 def _kubelet(choice: HolderChoice) -> KubeAccess:
+    from gpuledger.kube import KubeAccess
+    from gpuledger.kube.access import SERVICE_ACCOUNT
+
     token = choice.token_file
     if token is None and (SERVICE_ACCOUNT / "token").exists():
         token = SERVICE_ACCOUNT / "token"

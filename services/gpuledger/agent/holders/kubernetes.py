@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-import structlog
-
 from gpuledger.agent.holders.claims import SliceDevice, slice_devices
 from gpuledger.agent.holders.join import AliveUids, Seen, join
 from gpuledger.agent.holders.podresources import Allocation, PodResources
@@ -20,6 +18,7 @@ from gpuledger.contract.errors import Unavailable
 from gpuledger.contract.records import NodeLayout
 from gpuledger.kube import Gone, KubeClient, Reflector, layout_of_node
 from gpuledger.kube.reflector import KEEP_GONE_NS
+from gpuledger.logs import EventLog
 
 POLL_S = 1.0  # a holder that changes is seen within a second
 ALLOCATABLE_NS = 10 * NS_PER_S  # what can be given out changes with the device plugin's configuration
@@ -27,7 +26,7 @@ KUBELET_PODS_NS = 2 * NS_PER_S  # the kubelet's list has no watch; it answers fr
 STOP_S = 7.0  # above a call's own limit
 MAX_CGROUP_DEPTH = 8  # kubelets nest pods three deep, nodes in containers some more
 
-_log = structlog.get_logger(__name__)
+_log = EventLog(__name__)
 
 
 class PodSource(Protocol):

@@ -10,9 +10,6 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-import fastavro
-from fastavro.read import SchemaResolutionError
-
 from gpuledger.contract.avro import reasons
 from gpuledger.contract.avro.schema import Array, Map, Node, Record, Union
 from gpuledger.contract.errors import BadRecord
@@ -23,6 +20,8 @@ class Resolution:
 
     def __init__(self, writer: Mapping[str, Any], reader: Mapping[str, Any]) -> None:
         """Both are parsed .avsc documents that already compile."""
+        import fastavro  # who only writes, as a node's agent does, need not carry it
+
         self._writer = fastavro.parse_schema(_without_logical_types(writer))
         self._reader = fastavro.parse_schema(_without_logical_types(reader))
 
@@ -31,13 +30,14 @@ class Resolution:
 
         Raises BadRecord where a value has no place in the reader's schema.
         """
+        from fastavro.read import SchemaResolutionError, schemaless_reader
+        from fastavro.write import schemaless_writer
+
         out = io.BytesIO()
         try:
             # Names of branches are kept, else a union of records could be written as another of them.
-            value = fastavro.schemaless_reader(
-                io.BytesIO(body), self._writer, self._reader, return_named_type=True
-            )
-            fastavro.schemaless_writer(out, self._reader, value)
+            value = schemaless_reader(io.BytesIO(body), self._writer, self._reader, return_named_type=True)
+            schemaless_writer(out, self._reader, value)
         except (SchemaResolutionError, LookupError, TypeError, ValueError, OverflowError) as error:
             message = f"the writer's schema does not resolve: {error}"
             raise BadRecord(reasons.UNRESOLVED, message) from error

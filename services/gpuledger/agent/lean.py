@@ -1,0 +1,68 @@
+"""The agent's process: ``python -m gpuledger.agent.lean FD``, as `gpuledger agent run` becomes it.
+
+What is imported here, and what it imports, is what every node of a fleet carries around the clock: see
+tests/integration/test_agent_cost.py for what must not be among it.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Final
+
+from gpuledger.bus.bare_client import bare_client
+from gpuledger.contract.errors import GpuledgerError, exit_status, in_a_line
+from gpuledger.logs import write_json_lines
+
+SETTLED_S: Final = 20.0  # the schemas are registered, the first libraries probed, the first windows sent
+
+
+def watch(fd: int) -> None:
+    """Watch this node until SIGTERM or SIGINT, as the orders in ``fd`` say."""
+    bare_client()  # before anything imports the package
+    from gpuledger.agent import footprint, handover
+    from gpuledger.agent.runtime import running
+    from gpuledger.contract.clock import SystemClock
+
+    orders = handover.take_over(fd)
+    if orders.metrics_port is not None:
+        from prometheus_client import start_http_server
+
+        from gpuledger.agent import metrics
+
+        start_http_server(orders.metrics_port, addr=orders.metrics_address, registry=metrics.REGISTRY)
+    with running(orders.settings, orders.sources, orders.bus, SystemClock()) as (agent, _):
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            agent.stop()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        gc.collect()
+        gc.freeze()  # what is there by now stays: a collection need not look at it again
+        settled = threading.Timer(SETTLED_S, footprint.give_back)
+        settled.daemon = True
+        settled.start()
+        try:
+            agent.run(orders.ends_node)
+        finally:
+            settled.cancel()
+
+
+def main() -> None:
+    """Errors that are ours are one line on stderr and an exit code, never a traceback."""
+    write_json_lines()
+    try:
+        watch(int(sys.argv[1]))
+    except (GpuledgerError, OSError) as error:
+        print(f"error: {in_a_line(error)}", file=sys.stderr)
+        sys.exit(exit_status(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
