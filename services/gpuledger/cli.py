@@ -36,6 +36,8 @@ COMMANDS = {
     "sql": "gpuledger.warehouse.cli:sql",
     "warehouse": "gpuledger.warehouse.cli:warehouse_app",
     "config": "gpuledger.configuration.cli:app",
+    "prices": "gpuledger.configuration.prices_cli:app",
+    "teams": "gpuledger.configuration.teams_cli:app",
     "topics": "gpuledger.bus.cli:topics_app",
     "schemas": "gpuledger.bus.cli:schemas_app",
 }

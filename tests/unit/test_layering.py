@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "agent": {"contract", "bus", "kube", "logs"},
     "charge": {"contract", "pricing", "attribution", "agent"},
     "processor": {"contract", "bus", "pricing", "attribution"},
-    "configuration": {"contract", "bus", "pricing"},
+    "configuration": {"contract", "bus", "pricing", "warehouse"},
     "warehouse": {"contract", "localstack"},
     "sink": {"contract", "bus", "warehouse"},
     "localstack": {"contract", "bus"},

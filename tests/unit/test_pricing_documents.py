@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuledger.configuration import plan_version
-from gpuledger.configuration.cli import read_files
+from gpuledger.configuration.reading import read_files
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.records import PriceBookVersion, TeamMapVersion, decode, encode
 from gpuledger.pricing import PriceBook, PricedDevice

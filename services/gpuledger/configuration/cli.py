@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,13 +14,14 @@ from rich.table import Table
 from gpuledger.bus import BusSettings
 from gpuledger.configuration.plan import Applied
 from gpuledger.configuration.publish import Documents
+from gpuledger.configuration.reading import read_files
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.money import format_nano
 from gpuledger.contract.records import PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
 from gpuledger.pricing import MATCH_FIELDS
 from gpuledger.pricing.check import day
-from gpuledger.pricing.yaml_documents import InvalidDocument, Version, read_documents
+from gpuledger.pricing.yaml_documents import Version
 from gpuledger.pricing.yaml_values import instant_ns
 
 app = typer.Typer(
@@ -76,30 +76,6 @@ def apply(
         return
     for one in applied:
         print(_sentence(one, dry_run))
-
-
-def read_files(files: Sequence[Path]) -> list[Version]:
-    """The documents of all files. Raises InvalidDocument with every mistake of every file, ConfigError for
-    two documents of one kind: a kind has one whole document."""
-    documents: list[Version] = []
-    problems: list[str] = []
-    for path in files:
-        try:
-            documents += read_documents(path.read_text(encoding="utf-8"), str(path))
-        except InvalidDocument as error:
-            problems += error.problems
-        except ConfigError as error:
-            problems.append(str(error))
-        except UnicodeDecodeError:
-            problems.append(f"{path}: this is not UTF-8")
-        except OSError as error:
-            problems.append(f"{path}: {error.strerror}")
-    if problems:
-        raise InvalidDocument(problems)
-    kinds = [type(document) for document in documents]
-    if len(set(kinds)) < len(kinds):
-        raise ConfigError("there are two documents of one kind; join them, a kind has one whole document")
-    return documents
 
 
 def _instant(text: str | None) -> int | None:

@@ -83,18 +83,20 @@ def _applies(rule: TeamRule, consumer: Consumer, at_ns: int) -> bool:
         and rule.cluster in ("", consumer.cluster)
         and rule.node_pool in ("", consumer.node_pool)
         and rule.owner_kind in ("", consumer.owner_kind)
-        and _fits(rule.namespace, consumer.namespace)
-        and _fits(rule.owner_name, consumer.owner_name)
-        and _has(rule.labels, consumer.labels)
-        and _has(rule.annotations, consumer.annotations)
+        and fits(rule.namespace, consumer.namespace)
+        and fits(rule.owner_name, consumer.owner_name)
+        and has(rule.labels, consumer.labels)
+        and has(rule.annotations, consumer.annotations)
     )
 
 
-def _fits(pattern: str, value: str) -> bool:
+def fits(pattern: str, value: str) -> bool:
+    """Whether a text is what a rule wants: anything, the same, or of the same beginning before its ``*``."""
     if pattern.endswith("*"):
         return value.startswith(pattern[:-1])
     return pattern in ("", value)
 
 
-def _has(wanted: Mapping[str, str], there: Mapping[str, str]) -> bool:
+def has(wanted: Mapping[str, str], there: Mapping[str, str]) -> bool:
+    """Whether all that a rule wants is there; an empty value is any."""
     return all(key in there and value in ("", there[key]) for key, value in wanted.items())

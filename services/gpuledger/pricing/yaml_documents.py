@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import CurrencyRate, PriceBookVersion, TeamMapVersion, TeamRule
 from gpuledger.pricing.check import check_book
-from gpuledger.pricing.entries import entries_of
+from gpuledger.pricing.entries import PROVISIONAL, WRITTEN_OFF, entries_of
 from gpuledger.pricing.yaml_lines import Path, Plain, read_yaml
 from gpuledger.pricing.yaml_prices import PricesDocument
 from gpuledger.pricing.yaml_teams import TeamRuleModel, TeamsDocument
@@ -19,6 +19,7 @@ from gpuledger.pricing.yaml_teams import TeamRuleModel, TeamsDocument
 Version: TypeAlias = PriceBookVersion | TeamMapVersion
 M = TypeVar("M", bound=BaseModel)
 KINDS = ("prices", "teams")
+WITH_IDS = ("prices", "spot", "owned", "commitments", "rules")
 
 
 class InvalidDocument(ConfigError):
@@ -57,6 +58,25 @@ def read_prices(text: str, name: str) -> PriceBookVersion:
 def read_teams(text: str, name: str) -> TeamMapVersion:
     """The one team map of a file. Raises as ``read_documents``."""
     return _only(read_documents(text, name), TeamMapVersion, name)
+
+
+def places_of_ids(text: str, name: str) -> dict[str, str]:
+    """``file:line`` of everything in a file's documents that has an id. Raises ConfigError."""
+    found: dict[str, str] = {}
+    for plain in read_yaml(text, name):
+        for section in WITH_IDS:
+            items = plain.value.get(section) if isinstance(plain.value, dict) else None
+            for index, item in enumerate(items if isinstance(items, list) else ()):
+                if isinstance(item, dict) and isinstance(item.get("id"), str):
+                    found.setdefault(item["id"], plain.where((section, index)))
+    return found
+
+
+def place_of(id_of_entry: str, places: Mapping[str, str]) -> str:
+    """The place of what an entry was made from: a series and its provisional end are one in the document."""
+    for suffix in (PROVISIONAL, WRITTEN_OFF):
+        id_of_entry = id_of_entry.removesuffix(suffix)
+    return places.get(id_of_entry, "")
 
 
 V = TypeVar("V", PriceBookVersion, TeamMapVersion)

@@ -1,0 +1,243 @@
+"""Price exports of the clouds and a simple CSV as price lists: exact, with their source, and whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuledger.configuration.prices_cli import app
+from gpuledger.contract.errors import ConfigError, Refused
+from gpuledger.contract.records import PriceEntry
+from gpuledger.pricing.imports import offers as offers_module
+from gpuledger.pricing.imports.offers import Offers, decimal_text
+from gpuledger.pricing.yaml_documents import read_prices
+from gpuledger.pricing.yaml_values import instant_ns
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "prices"
+JULY = instant_ns("2025-07-01")
+
+
+def imported(*arguments: str | Path) -> list[PriceEntry]:
+    done = CliRunner().invoke(app, ["import", *map(str, arguments)])
+    if done.exception is not None:
+        raise done.exception
+    return read_prices(done.stdout, "p.yaml").entries
+
+
+def refusal(*arguments: str | Path) -> tuple[str, str]:
+    """What is said on stderr, and the error."""
+    done = CliRunner().invoke(app, ["import", *map(str, arguments)])
+    assert isinstance(done.exception, ConfigError | Refused), done.exception
+    return done.stderr, str(done.exception)
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_aws_machines_with_gpus_are_taken_on_demand_linux_and_shared(form: str) -> None:
+    """Not the Windows machine, the one without GPUs, the disk and the reserved term."""
+    found = imported("--from", "aws", EXAMPLES / f"aws.{form}")
+    assert [(entry.instance_type, entry.region) for entry in found] == [
+        ("p5.48xlarge", "us-east-1"),
+        ("g6.xlarge", "us-west-2"),
+    ]
+    first = found[0]
+    assert (first.per, first.unit_price_nano_per_hour, first.gpus_per_node) == ("node", 41_125_000_000, 8)
+    assert (first.capacity_type, first.currency) == ("on_demand", "USD")
+    assert "published 2025-07-01" in first.source
+    assert "effective 2025-06-01" in first.source
+
+
+def test_one_region_alone_can_be_taken() -> None:
+    found = imported("--from", "aws", EXAMPLES / "aws.json", "--region", "us-west-2")
+    assert [entry.instance_type for entry in found] == ["g6.xlarge"]
+
+
+def test_azure_prices_follow_one_another_on_their_days_and_spot_is_apart() -> None:
+    """81.25 until July 2025, 78.50 from then on; not the Windows machine, the reservation and D4s."""
+    found = imported("--from", "azure", EXAMPLES / "azure.json")
+    on_demand = [entry for entry in found if entry.capacity_type == "on_demand"]
+    assert [
+        (entry.unit_price_nano_per_hour, entry.effective_from_ns, entry.effective_to_ns)
+        for entry in on_demand
+    ] == [(81_250_000_000, 0, JULY), (78_500_000_000, JULY, None)]
+    (spot,) = (entry for entry in found if entry.capacity_type == "spot")
+    assert (spot.unit_price_nano_per_hour, spot.kind, spot.gpus_per_node) == (33_333_333_000, "spot", 8)
+
+
+def test_google_sells_gpus_alone_in_each_of_a_sku_s_regions() -> None:
+    """8 units and 250,000,001 nanos are 8.250000001 to the nano; not the commitment and the core."""
+    found = imported("--from", "gcp", EXAMPLES / "gcp.json")
+    assert [(entry.region, entry.gpu_model, entry.capacity_type) for entry in found] == [
+        ("us-central1", "NVIDIA H100 80GB HBM3", "on_demand"),
+        ("us-central1", "Tesla T4", "spot"),
+        ("us-east4", "NVIDIA H100 80GB HBM3", "on_demand"),
+    ]
+    assert {entry.per for entry in found} == {"gpu"}
+    assert found[0].unit_price_nano_per_hour == 8_250_000_001
+    assert "the GPU alone" in found[0].source
+
+
+def test_the_simple_csv_has_a_column_for_each_field_and_each_match() -> None:
+    """80.00 less 10 % is 72, from July 72.40 less 10 % is 65.16."""
+    found = {entry.id: entry for entry in imported("--from", "csv", EXAMPLES / "prices.csv")}
+    assert found["h100-node"].unit_price_nano_per_hour == 72_000_000_000
+    assert found["h100-node-2"].unit_price_nano_per_hour == 65_160_000_000
+    assert found["h100-node"].effective_to_ns == found["h100-node-2"].effective_from_ns == JULY
+    assert found["any-l4"].gpu_model == "NVIDIA L4"
+
+
+def test_dated_prices_hold_only_from_the_export_s_day() -> None:
+    found = imported("--from", "aws", EXAMPLES / "aws.json", "--dated")
+    assert {entry.effective_from_ns for entry in found} == {instant_ns("2025-06-01")}
+
+
+@pytest.mark.parametrize("shape", ["list", "one after another", "two files"])
+def test_pages_are_read_however_they_were_kept(shape: str, tmp_path: Path) -> None:
+    page = json.loads((EXAMPLES / "gcp.json").read_text())
+    pages = [{"skus": page["skus"][:1]}, {"skus": page["skus"][1:]}]
+    one, two = tmp_path / "1.json", tmp_path / "2.json"
+    if shape == "list":
+        one.write_text(json.dumps(pages))
+        files = [one]
+    elif shape == "one after another":
+        one.write_text("\n".join(map(json.dumps, pages)))
+        files = [one]
+    else:
+        one.write_text(json.dumps(pages[0]))
+        two.write_text(json.dumps(pages[1]))
+        files = [one, two]
+    assert len(imported("--from", "gcp", *files)) == 3
+
+
+BAD = "per,price_per_hour,gpu_model\ngpu,1.5,NVIDIA L4\ngpu,free,NVIDIA A10\ngpu,0,NVIDIA A16\ngpu,1\n"
+
+
+def test_rows_that_are_not_understood_are_named_and_nothing_is_written(tmp_path: Path) -> None:
+    source, target = tmp_path / "p.csv", tmp_path / "prices.yaml"
+    source.write_text(BAD)
+    said, error = refusal("--from", "csv", source, "-o", target)
+    assert f"{source}:3: price_per_hour: must be an amount such as 98.32" in said
+    assert f"{source}:4: its price is 0: that is a missing price, not a free machine" in said
+    assert f"{source}:5: there are 2 values for 3 columns" in said
+    assert "--lenient" in error
+    assert not target.exists()
+
+
+def test_lenient_leaves_them_out_and_says_so(tmp_path: Path) -> None:
+    source, target = tmp_path / "p.csv", tmp_path / "prices.yaml"
+    source.write_text(BAD)
+    done = CliRunner().invoke(app, ["import", "--from", "csv", str(source), "-o", str(target), "--lenient"])
+    assert done.exit_code == 0
+    assert done.stderr.count("left out: ") == 3
+    assert "1 prices; 3 were left out" in done.stderr
+    assert [entry.gpu_model for entry in read_prices(target.read_text(), "p.yaml").entries] == ["NVIDIA L4"]
+
+
+def test_a_price_list_that_is_there_is_not_replaced_unasked(tmp_path: Path) -> None:
+    target = tmp_path / "prices.yaml"
+    target.write_text("by hand")
+    _, error = refusal("--from", "aws", EXAMPLES / "aws.json", "-o", target)
+    assert "--force" in error
+    assert target.read_text() == "by hand"
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "what"),
+    [
+        ("aws", '{"products": {', "this is no JSON"),
+        ("aws", "a,b\n1,2\n", "line 6 names no column 'SKU'"),
+        ("aws", '{"products": {}, "terms": {}}', "no price of a GPU machine"),
+        ("azure", '{"skus": []}', "no list 'Items'"),
+        ("gcp", '{"Items": [1]}', "no list 'skus'"),
+        ("gcp", "[" * 3000, "this is no JSON"),
+        ("csv", "per,price\n", "no column 'price'"),
+        ("csv", "per\n", "price_per_hour is missing"),
+        ("csv", "per,per,price_per_hour\n", "twice"),
+        ("csv", 'per,price_per_hour\ngpu,"1', "no CSV"),
+        ("csv", "per,price_per_hour\n", "no price of a GPU machine"),
+        ("xls", "", "--from is one of csv, aws, azure, gcp"),
+    ],
+)
+def test_a_file_of_another_shape_is_refused_in_one_line(
+    form: str, text: str, what: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "export"
+    source.write_text(text)
+    _, error = refusal("--from", form, source)
+    assert what in error
+    assert len(error.splitlines()) == 1
+
+
+def test_what_is_not_utf8_and_what_is_not_there_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "export"
+    source.write_bytes(b"per,price_per_hour\ngpu,\xff\n")
+    assert refusal("--from", "csv", source)[1] == f"{source}: this is not UTF-8"
+    assert "no such file" in refusal("--from", "csv", tmp_path / "nothing")[1]
+
+
+def test_a_machine_of_which_nobody_says_how_many_gpus_it_has_is_reported(tmp_path: Path) -> None:
+    page = json.loads((EXAMPLES / "azure.json").read_text())
+    page["Items"][0]["armSkuName"] = "Standard_ND999_X1000_v9"
+    source = tmp_path / "azure.json"
+    source.write_text(json.dumps(page))
+    said, _ = refusal("--from", "azure", source)
+    assert "Items[0]: nobody says how many GPUs Standard_ND999_X1000_v9 has" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"usageUnit": "mo"}, "its price is per mo, not per h"),
+        ({"tieredRates": []}, "one rate"),
+        (
+            {"tieredRates": [{"unitPrice": {"currencyCode": "USD", "units": "1", "nanos": -5}}]},
+            "no number of nanos",
+        ),
+        (
+            {"tieredRates": [{"unitPrice": {"currencyCode": "USD", "units": "x", "nanos": 0}}]},
+            "no decimal number",
+        ),
+        ({"tieredRates": [{"unitPrice": {"currencyCode": "US", "units": "1", "nanos": 0}}]}, "currency"),
+    ],
+)
+def test_a_sku_without_one_hourly_price_is_reported_with_its_place(change, what, tmp_path: Path) -> None:
+    page = json.loads((EXAMPLES / "gcp.json").read_text())
+    page["skus"][0]["pricingInfo"][0]["pricingExpression"] |= change
+    source = tmp_path / "gcp.json"
+    source.write_text(json.dumps(page))
+    said, _ = refusal("--from", "gcp", source)
+    assert f"{source}: skus[0]: " in said
+    assert what in said
+
+
+def test_two_prices_of_one_machine_from_one_day_contradict_each_other(tmp_path: Path) -> None:
+    page = json.loads((EXAMPLES / "azure.json").read_text())
+    page["Items"].append(dict(page["Items"][1], retailPrice=99))
+    source = tmp_path / "azure.json"
+    source.write_text(json.dumps(page))
+    said, _ = refusal("--from", "azure", source)
+    assert "two prices from one day: 78.5 and 99" in said
+
+
+def test_an_export_over_the_limit_is_refused_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuledger.pricing.imports.formats.MAX_EXPORT_BYTES", 1000)
+    assert "more than 1000 bytes" in refusal("--from", "aws", EXAMPLES / "aws.json")[1]
+    assert "more than 1000 bytes" in refusal("--from", "aws", EXAMPLES / "aws.csv")[1]
+
+
+def test_more_prices_than_a_document_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offers_module, "MAX_OFFERS", 1)
+    found = Offers()
+    found.add("1", {"id": "a", "per": "gpu", "price_per_hour": "1"})
+    with pytest.raises(ConfigError, match="choose one --region"):
+        found.add("2", {"id": "b", "per": "gpu", "price_per_hour": "1"})
+
+
+@pytest.mark.parametrize("value", [1.5, True, None, "NaN", "1e99", "x", [1]])
+def test_a_number_that_lost_its_digits_or_is_none_is_no_price(value: object) -> None:
+    with pytest.raises(ValueError, match=r"no decimal number|no price"):
+        decimal_text(value)
