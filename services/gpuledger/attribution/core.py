@@ -6,24 +6,27 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gpuledger.attribution.beside import Silicon, add_usage, finish
+from gpuledger.attribution.beside import add_usage, finish
 from gpuledger.attribution.charges import Charges, sums
 from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node, slots_of
 from gpuledger.attribution.evidence import explain
 from gpuledger.attribution.gather import Prepared, gather, prepare, resolve_unknown
 from gpuledger.attribution.meaning import MAX_EVENTS, MAX_PAIRS, check_pairs, check_window
 from gpuledger.attribution.outstanding import outstanding
-from gpuledger.attribution.pieces import Holding, Piece, cut_unsampled, pieces_of
+from gpuledger.attribution.percentages import percentages_of
+from gpuledger.attribution.pieces import Holding, Piece, cut_unsampled, pieces_of, with_memory
+from gpuledger.attribution.residency import MemoryShares, Owners, residency
 from gpuledger.attribution.rows import write_columns
 from gpuledger.attribution.samples import gather_samples
 from gpuledger.attribution.settle import Ledger
 from gpuledger.attribution.sharing import processor_sharing
+from gpuledger.attribution.silicon import Silicon, Stuck
 from gpuledger.attribution.timeline import Span, ordered, timeline
 from gpuledger.attribution.usage import usage
 from gpuledger.attribution.views import Views, cells_of_pieces, device_lengths, is_open, sampled_holes
 from gpuledger.attribution.window import NodeWindow
 from gpuledger.contract.records import ChargeSet
-from gpuledger.contract.rows import NODE_DEVICE
+from gpuledger.contract.rows import NODE_DEVICE, Flag
 from gpuledger.pricing import PriceBook, PricedDevice, Prices, TeamMap, Teams
 
 
@@ -48,7 +51,7 @@ def charge_windows(windows: Sequence[NodeWindow], prices: Prices, teams: Teams) 
         team_map = teams.at(window.window_start_ns, window.team_version)
         records = ordered(window)
         line = timeline(window, records)
-        pieces = pieces_of(line.spans, window.cluster, book, bool(records.events))
+        pieces = pieces_of(line.spans, window.cluster, book, bool(records.events), window.policy.mig)
         prepared = prepare(window, records, line, pieces)
         check_pairs(len(prepared.people.processes), prepared.width)
         ready.append(prepared)
@@ -90,15 +93,29 @@ def _fill(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> None:
     for hole in sampled_holes(ready, samples, lengths):
         _cut(ready, hole.device, hole.start, hole.end)
     mapped = cells_of_pieces(ready, samples, columns.devices)
-    shares = processor_sharing(outstanding(columns), columns.pair_device, mapped.cells)
+    percentages = percentages_of(ready, mapped, columns.pairs)
+    shares = processor_sharing(outstanding(columns), columns.pair_device, mapped.cells, percentages)
     views = Views(columns, samples, mapped, shares, lengths)
-    for prepared, ledger in zip(ready, ledgers, strict=True):
-        _settle(prepared, ledger, views)
-    add_usage(columns, ledgers, usage(columns))
+    owners = Owners(columns)
+    resident = residency(columns, owners.of_pair)
+    memory = MemoryShares(owners, resident)
+    stuck: Stuck = set()
+    for index, (prepared, ledger) in enumerate(zip(ready, ledgers, strict=True)):
+        if prepared.window.policy.entitlement == "max(slots,memory)":
+            _entitle_by_memory(index, prepared, memory)
+        _settle(prepared, ledger, views, stuck)
+    add_usage(columns, ledgers, owners, usage(columns), resident)
     silicon = Silicon(samples, mapped)
     for prepared, ledger in zip(ready, ledgers, strict=True):
-        silicon.add(prepared, ledger)
+        silicon.add(prepared, ledger, stuck)
         finish(prepared, ledger)
+
+
+def _entitle_by_memory(index: int, prepared: Prepared, memory: MemoryShares) -> None:
+    for number, device in enumerate(prepared.devices):
+        for place, piece in enumerate(device.pieces):
+            if piece.holding.entitlements and is_open(piece):
+                device.pieces[place] = with_memory(piece, memory.of(index, prepared, number, piece))
 
 
 def _cut(ready: Sequence[Prepared], place: int, start: int, end: int) -> None:
@@ -112,7 +129,7 @@ def _cut(ready: Sequence[Prepared], place: int, start: int, end: int) -> None:
         prepared.devices[number] = device._replace(pieces=cut)
 
 
-def _settle(prepared: Prepared, ledger: Ledger, views: Views) -> None:
+def _settle(prepared: Prepared, ledger: Ledger, views: Views, stuck: Stuck) -> None:
     for number, device in enumerate(prepared.devices):
         place = prepared.first_device + number
         for index, piece in enumerate(device.pieces):
@@ -120,9 +137,13 @@ def _settle(prepared: Prepared, ledger: Ledger, views: Views) -> None:
                 ledger.gap(device.key.uuid, piece)
                 continue
             seen = views.device(place, index)
-            processes = views.processes(prepared, number, index, piece.holding)
+            processes = views.processes(prepared, number, index)
             found = explain(piece, seen, processes)
-            ledger.observed(device.key.uuid, index, piece, found, seen.sm_active)
+            sm_active = seen.sm_active
+            if sm_active == 0.0 and found.flags & Flag.SIGNALS_DISAGREE:
+                stuck.add((place, index))
+                sm_active = None
+            ledger.observed(device.key.uuid, index, piece, found, sm_active)
     for span, node in _node_spans(prepared, ledger.book):
         slot = Slot(NODE_DEVICE, -1, node, sharing="none")
         ledger.node(NODE_DEVICE, Piece(span.start_ns, span.end_ns, slot, Holding()))
@@ -179,7 +200,7 @@ def _node_money(prepared: Prepared, book: PriceBook, span: Span) -> int:
     node = priced_node(layout, cluster, min(models, default="")).with_gpus(count)
     if len(models) <= 1 and not any(entry.mig_profile for entry in book.entries):
         return book.node_cost_nano(node, span.start_ns, span.end_ns)
-    devices = [slot.priced for slot in slots_of(layout, cluster, count)]
+    devices = [slot.priced for slot in slots_of(layout, cluster, count, prepared.window.policy.mig)]
     node = priced_node(layout, cluster, gpus_of(layout)[0].model).with_gpus(count)
     return sum(book.cost_nano(device, span.start_ns, span.end_ns) for device in (*devices, node))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from gpuledger.attribution.meaning import MAX_GPUS
+from gpuledger.attribution.mig import FREE, STRANDED, partition
 from gpuledger.contract.records import Device, NodeLayout
 from gpuledger.contract.rows import NO_DEVICE
 from gpuledger.pricing import NON_GPU, PriceBook, PricedDevice
@@ -16,7 +17,8 @@ class Slot:
     """A device that is charged for.
 
     ``index`` is its place in layout.devices, -1 for what has none: the units of a partitioned GPU that no
-    instance covers (``uuid`` is the GPU's), and GPUs that are missing (``uuid`` is ``-``).
+    instance covers (``uuid`` is the GPU's, ``reason`` says why and ``cause`` through which instances), and
+    GPUs that are missing (``uuid`` is ``-``).
     """
 
     uuid: str
@@ -28,6 +30,8 @@ class Slot:
     memory_total_bytes: int = 0
     sm_active_declared: bool = False
     lost: bool = False
+    reason: str = FREE
+    cause: str = ""
 
     @property
     def whole_or_instance(self) -> bool:
@@ -71,8 +75,9 @@ def gpu_count(layout: NodeLayout, cluster: str, book: PriceBook, start_ns: int, 
     return max(layout.gpu_count, len(gpus), min(MAX_GPUS, book.gpus_per_node(node, start_ns, end_ns)))
 
 
-def slots_of(layout: NodeLayout, cluster: str, count: int) -> list[Slot]:
-    """Everything of a layout that is charged for, ``count`` GPUs in all; what is not GPU comes apart."""
+def slots_of(layout: NodeLayout, cluster: str, count: int, mig: str = "slices") -> list[Slot]:
+    """Everything of a layout that is charged for, ``count`` GPUs in all, MIG instances by the policy
+    ``mig``; what is not GPU comes apart."""
     gpus = gpus_of(layout)
     positions = _positions(gpus, count)
     index_of = {device.uuid: index for index, device in enumerate(layout.devices)}
@@ -84,7 +89,7 @@ def slots_of(layout: NodeLayout, cluster: str, count: int) -> list[Slot]:
             key=lambda device: (device.gpu_instance, device.compute_instance, device.uuid),
         )
         if instances:
-            slots += _instances(gpu, instances, base, index_of)
+            slots += _instances(gpu, instances, base, index_of, mig == "dominant")
         else:
             slots.append(_slot(gpu, index_of.get(gpu.uuid, -1), base))
     model = gpus[0].model if gpus else ""
@@ -106,9 +111,6 @@ def _priced(
     model: str,
     position: int,
     count: int,
-    profile: str = "",
-    units: tuple[int, ...] = (),
-    units_total: int = 0,
 ) -> PricedDevice:
     return PricedDevice(
         cluster=cluster,
@@ -118,11 +120,8 @@ def _priced(
         capacity_type=layout.capacity_type,
         node_pool=layout.node_pool,
         gpu_model=model,
-        mig_profile=profile,
         position=position,
         gpu_count=count,
-        units=units,
-        units_total=units_total,
     )
 
 
@@ -141,44 +140,19 @@ def _slot(device: Device, index: int, priced: PricedDevice, lost: bool = False) 
 
 
 def _instances(
-    gpu: Device, instances: list[Device], base: PricedDevice, index_of: dict[str, int]
-) -> list[Slot]:
-    """A partitioned GPU: units are numbered in the order of the GPU instances; the rest is free. Where nobody
-    says how many slices there are, the instances are equal parts of it."""
-    slices = [device.slices for device in instances]
-    total = max([gpu.slices_total, sum(slices), *(device.slices_total for device in instances)])
-    if not total:
-        slices, total = [1] * len(instances), len(instances)
-    slots = []
-    first = 0
-    for device, count in zip(instances, slices, strict=True):
-        units = tuple(range(first, first + count))
-        first += count
-        priced = PricedDevice(
-            **{name: getattr(base, name) for name in _SAME_ON_INSTANCES},
-            mig_profile=device.mig_profile,
-            units=units,
-            units_total=total,
-        )
-        slots.append(_slot(device, index_of[device.uuid], priced, gpu.lost))
-    if first < total:
-        rest = PricedDevice(
-            **{name: getattr(base, name) for name in _SAME_ON_INSTANCES},
-            units=tuple(range(first, total)),
-            units_total=total,
-        )
-        slots.append(Slot(gpu.uuid, -1, rest, sharing="mig", lost=gpu.lost))
-    return slots
-
-
-_SAME_ON_INSTANCES = (
-    "cluster",
-    "region",
-    "zone",
-    "instance_type",
-    "capacity_type",
-    "node_pool",
-    "gpu_model",
-    "position",
-    "gpu_count",
-)
+    gpu: Device, instances: list[Device], base: PricedDevice, index_of: dict[str, int], dominant: bool
+) -> Iterator[Slot]:
+    """A partitioned GPU: its instances and what of it none of them covers."""
+    parts = partition(gpu, instances, dominant)
+    for run in parts.runs:
+        if run.device is not None:
+            units = tuple(range(run.first, run.end))
+            priced = replace(base, mig_profile=run.device.mig_profile, units=units, units_total=parts.total)
+            yield _slot(run.device, index_of[run.device.uuid], priced, gpu.lost)
+    for reason in (FREE, STRANDED):
+        runs = [run for run in parts.runs if run.reason == reason]
+        if runs:
+            units = tuple(unit for run in runs for unit in range(run.first, run.end))
+            priced = replace(base, units=units, units_total=parts.total)
+            cause = "+".join(dict.fromkeys(run.cause for run in runs))
+            yield Slot(gpu.uuid, -1, priced, sharing="mig", lost=gpu.lost, reason=reason, cause=cause)

@@ -12,6 +12,18 @@ and these weights sum to T Z. Z is at least D (T - A): the sum of max(0, n_i T -
 at least T sum n_i - D sum a_i, so Z >= T D - D sum a_i >= D (T - A), as the shares sum to at most A. Hence no
 holder's idle part exceeds C max(0, e_i - a_i), and Z = 0 only where T = A: there is no idle time then and
 any positive Z gives the same parts, so 1 is taken.
+
+Burst policy `reserved_first` bills each holder for at most its entitlement, and all of that:
+
+   used_i = C min(a_i, e_i);  what is left of e_i, and e_0, divides in the ratio
+   (1 - A) idle : (A - sum a_i) unobserved : sum max(0, a_i - e_i) lent
+
+   u_i = min(a_i D, n_i T),  l_i = n_i T - u_i,  l_0 = n_0 T,  L = sum l_i + l_0,
+   b = sum max(0, a_i D - n_i T)
+   used_i: u_i L    of l_i: l_i D (T - A) idle, l_i D (A - sum a) unobserved, l_i b lent
+
+L = T D - sum u_i is what the three parts of the ratio sum to: D (T - A) + D (A - sum a) + b, since b is
+D sum a_i - sum u_i. So these weights sum to T D L; L = 0 only where everything is used, and 1 is taken.
 """
 
 from __future__ import annotations
@@ -68,9 +80,15 @@ def largest_remainder(amount: int, weights: Sequence[int], total: int) -> list[i
     return floors
 
 
-def pay(length_ns: int, occupied_ns: int, used_ns: Mapping[ConsumerKey, int], holding: Holding) -> Weighted:
+def pay(
+    length_ns: int,
+    occupied_ns: int,
+    used_ns: Mapping[ConsumerKey, int],
+    holding: Holding,
+    idle_to_pool: bool = False,
+) -> Weighted:
     """Burst policy `pay`: weights of a piece of ``length_ns`` with A = ``occupied_ns`` and a_i = ``used_ns``,
-    whose sum is at most A (see the module)."""
+    whose sum is at most A (see the module). With ``idle_to_pool`` what holders held idle is the pool's."""
     wants = {}
     for entitlement in holding.entitlements:
         used = used_ns.get(entitlement.consumer, 0)
@@ -79,11 +97,41 @@ def pay(length_ns: int, occupied_ns: int, used_ns: Mapping[ConsumerKey, int], ho
     z = max(sum(wants.values()) + free, 1)
     idle = length_ns - occupied_ns
     found = [(Part(key, "none", Category.USED), used * z) for key, used in used_ns.items()]
-    found += [(Part(key, "none", Category.HELD_IDLE), idle * want) for key, want in wants.items()]
+    if idle_to_pool:
+        found.append((Part(THE_POOL, "held", Category.UNALLOCATED), idle * sum(wants.values())))
+    else:
+        found += [(Part(key, "none", Category.HELD_IDLE), idle * want) for key, want in wants.items()]
     found.append((Part(THE_POOL, "free", Category.UNALLOCATED), idle * free))
     unexplained = occupied_ns - sum(used_ns.values())
     found.append((Part(THE_POOL, "unexplained", Category.UNOBSERVED), unexplained * z))
     return _weighted(found, length_ns * z)
+
+
+def reserved_first(
+    length_ns: int, occupied_ns: int, used_ns: Mapping[ConsumerKey, int], holding: Holding
+) -> Weighted:
+    """Burst policy `reserved_first`: arguments as those of ``pay`` (see the module)."""
+    denominator = holding.denominator
+    weights = {entitlement.consumer: entitlement.weight for entitlement in holding.entitlements}
+    billed = {
+        key: min(used_ns.get(key, 0) * denominator, weight * length_ns) for key, weight in weights.items()
+    }
+    left = {key: weight * length_ns - billed[key] for key, weight in weights.items()}
+    left[THE_POOL] = holding.free_weight * length_ns
+    whole = max(sum(left.values()), 1)
+    used = sum(used_ns.values())
+    idle = denominator * (length_ns - occupied_ns)
+    unexplained = denominator * (occupied_ns - used)
+    lent = denominator * used - sum(billed.values())
+    found = [(Part(key, "none", Category.USED), part * whole) for key, part in billed.items()]
+    for key, part in left.items():
+        resting = Category.UNALLOCATED if key == THE_POOL else Category.HELD_IDLE
+        found += [
+            (Part(key, "free" if key == THE_POOL else "none", resting), part * idle),
+            (Part(key, "unexplained", Category.UNOBSERVED), part * unexplained),
+            (Part(key, "lent", resting), part * lent),
+        ]
+    return _weighted(found, length_ns * denominator * whole)
 
 
 def occupied_missing(holding: Holding) -> Weighted:

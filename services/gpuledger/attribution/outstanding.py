@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuledger.attribution.gather import IS_WAIT, IS_WORK, LAUNCH, Pass, Prepared, dictionaries
+from gpuledger.attribution.learned import learned_durations
 from gpuledger.contract.columns import Longs, longs
 
 SMALL_PAIRS = 1 << 16  # pair numbers below this are sorted as 16 bits, by radix, several times faster
@@ -25,13 +26,20 @@ Bools = npt.NDArray[np.bool_]
 class Intervals(NamedTuple):
     """Outstanding intervals [start, end), ns since the start of the window, by pair, disjoint within one.
 
-    ``witnessed``: the call that ended it was seen to wait, so the end is the end of the work.
+    ``witnessed``: the call that ended it was seen to wait, so the end is the end of the work. ``launches``:
+    how many it began with and until its end, 0 where not known. ``learned_ns``: what they take by learned
+    durations, -1 where that is not known of all of them.
     """
 
     pair: Longs
     start: Longs
     end: Longs
     witnessed: Bools
+    launches: Longs
+    learned_ns: Longs
+
+
+UNKNOWN = -1
 
 
 def outstanding(columns: Pass) -> Intervals:
@@ -58,6 +66,7 @@ def _from_calls(columns: Pass) -> Intervals:
     extra = _from_keyframes(columns.windows, np.unique(pair) if columns.tallied is not None else None)
     ends = _process_ends(columns.windows)
     blocked = time - began
+    takes = learned_durations(columns, rows)
     if len(extra.pair) or len(ends.pair):
         pair = np.concatenate((extra.pair, pair, ends.pair))
         time = np.concatenate((extra.start, time, ends.start))
@@ -66,9 +75,14 @@ def _from_calls(columns: Pass) -> Intervals:
         blocked = np.concatenate(
             (np.zeros(len(extra.pair), np.int64), blocked, np.zeros(len(ends.pair), np.int64))
         )
+        if takes is not None:
+            unknown = np.full(len(extra.pair), UNKNOWN)
+            takes = np.concatenate((unknown, takes, np.zeros(len(ends.pair), np.int64)))
     order = by_pair(pair, time, columns.pairs)
     pair, wait = pair[order], wait[order]
-    return _alternations(columns, pair, wait, time[order], began[order], blocked[order])
+    if takes is not None:
+        takes = takes[order]
+    return _alternations(columns, pair, wait, time[order], began[order], blocked[order], takes)
 
 
 def by_pair(pair: Longs, time: Longs, pairs: int) -> npt.NDArray[np.intp]:
@@ -84,11 +98,11 @@ def by_pair(pair: Longs, time: Longs, pairs: int) -> npt.NDArray[np.intp]:
 
 
 def _alternations(
-    columns: Pass, pair: Longs, wait: Bools, time: Longs, began: Longs, blocked: Longs
+    columns: Pass, pair: Longs, wait: Bools, time: Longs, began: Longs, blocked: Longs, takes: Longs | None
 ) -> Intervals:
     """Intervals from calls that are sorted by pair and time."""
     if not len(pair):
-        return Intervals(longs([]), longs([]), longs([]), np.zeros(0, bool))
+        return Intervals(longs([]), longs([]), longs([]), np.zeros(0, bool), longs([]), longs([]))
     first = np.empty(len(pair), bool)
     first[0] = True
     np.not_equal(pair[1:], pair[:-1], out=first[1:])
@@ -112,8 +126,24 @@ def _alternations(
     length = end - start
     wait_ns = np.where(ended, blocked[close], 0)
     witnessed = (wait_ns > MIN_BLOCKED_NS) & (wait_ns > MIN_BLOCKED_RATIO * length)
+    learned = _sum_of_calls(opens, close, ended, takes)
+    launches = np.where(ended, close - opens, 0)  # all calls up to the first that waits are launches
     keep = length > 0
-    return Intervals(whose[keep], start[keep], end[keep], witnessed[keep])
+    return Intervals(whose[keep], start[keep], end[keep], witnessed[keep], launches[keep], learned[keep])
+
+
+def _sum_of_calls(
+    opens: npt.NDArray[np.intp], close: npt.NDArray[np.intp], ended: Bools, takes: Longs | None
+) -> Longs:
+    """What the launches of each interval take; not known where it has no end, since it is not known then
+    how much of it was done within the window."""
+    if takes is None:
+        return np.full(len(opens), UNKNOWN)
+    known = takes >= 0
+    total = np.r_[0, np.cumsum(np.where(known, takes, 0))]
+    missing = np.r_[0, np.cumsum(~known)]
+    complete = ended & (missing[close] == missing[opens])
+    return np.where(complete, total[close] - total[opens], UNKNOWN)
 
 
 def _horizon(columns: Pass) -> Longs:
@@ -185,14 +215,18 @@ def _from_tallies(windows: list[Prepared]) -> Intervals:
             waits.append(batch.outstanding_blocked_ns)
     pair, start, end, wait_ns = (np.concatenate(parts) for parts in (pairs, starts, ends, waits))
     keep = end > start
-    return Intervals(pair[keep], start[keep], end[keep], wait_ns[keep] > 0)
+    found = pair[keep]
+    unknown = np.full(len(found), UNKNOWN)
+    return Intervals(found, start[keep], end[keep], wait_ns[keep] > 0, np.zeros_like(found), unknown)
 
 
 def disjoint(intervals: Intervals) -> Intervals:
-    """The union of each pair's intervals; a joined one is witnessed where all its parts are."""
+    """The union of each pair's intervals; a joined one is witnessed where all its parts are, and its launches
+    and what they take are known where those of all its parts are."""
     order = np.lexsort((intervals.end, intervals.start, intervals.pair))
     pair, start, end = intervals.pair[order], intervals.start[order], intervals.end[order]
     witnessed = intervals.witnessed[order]
+    launches, learned = intervals.launches[order], intervals.learned_ns[order]
     if not len(pair):
         return intervals
     # ends as one rising number a pair, so that the running maximum never crosses from one to the next
@@ -206,4 +240,6 @@ def disjoint(intervals: Intervals) -> Intervals:
         start[at],
         np.maximum.reduceat(end, at),
         np.logical_and.reduceat(witnessed, at),
+        np.where(np.minimum.reduceat(launches, at) > 0, np.add.reduceat(launches, at), 0),
+        np.where(np.minimum.reduceat(learned, at) >= 0, np.add.reduceat(learned, at), UNKNOWN),
     )

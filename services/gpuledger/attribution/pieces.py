@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import lcm
@@ -19,12 +19,28 @@ RELEASED_PHASES = frozenset({"Succeeded", "Failed"})  # a pod in any other phase
 
 class Entitlement(NamedTuple):
     """A holder of a device: its part is ``weight`` of the holding's denominator. ``containers`` are
-    (container, slots) in order of name, ``mps_percentage`` weights and caps, 100 where not stated."""
+    (container, slots) in order of name, ``percentages`` (container, part of the SMs in percent) of those for
+    which one is stated: the MPS thread percentage, or the core fraction."""
 
     consumer: ConsumerKey
     weight: int
     containers: tuple[tuple[str, int], ...]
-    mps_percentage: float = 100.0
+    percentages: tuple[tuple[str, float], ...] = ()
+
+    def percentage_of(self, container: str) -> float:
+        """Part of the SMs that a process in a container may use, 0..100; where the container is not known,
+        the most that the holder has."""
+        stated = dict(self.percentages)
+        if len(stated) < len(self.containers):
+            return stated.get(container, 100.0)
+        return stated.get(container, max(stated.values(), default=100.0))
+
+    @property
+    def limit(self) -> float:
+        """The most of the SMs that all of its processes may use, 0..1, where the percentages are limits."""
+        if len(self.percentages) < len(self.containers):
+            return 1.0
+        return min(1.0, sum(percentage for _, percentage in self.percentages) / 100)
 
 
 class Holding(NamedTuple):
@@ -72,10 +88,12 @@ class Piece:
 
 
 class DeviceKey(NamedTuple):
-    """Which device of the node's layout: several missing GPUs share a name."""
+    """Which device of the node's layout: several missing GPUs share a name, and so do a partitioned GPU's
+    free and stranded units."""
 
     uuid: str
     position: int
+    reason: str
 
 
 class DevicePieces(NamedTuple):
@@ -85,7 +103,9 @@ class DevicePieces(NamedTuple):
     pieces: list[Piece]
 
 
-def pieces_of(spans: Sequence[Span], cluster: str, book: PriceBook, has_events: bool) -> list[DevicePieces]:
+def pieces_of(
+    spans: Sequence[Span], cluster: str, book: PriceBook, has_events: bool, mig: str = "slices"
+) -> list[DevicePieces]:
     """Every device of the window with its pieces, in order of key. A span without a layout has none.
 
     ``has_events``: whether the kernel's view is there at all, for states that do not say it by device.
@@ -95,9 +115,9 @@ def pieces_of(spans: Sequence[Span], cluster: str, book: PriceBook, has_events: 
         if span.layout is None:
             continue
         count = gpu_count(span.layout, cluster, book, span.start_ns, span.end_ns)
-        for slot in slots_of(span.layout, cluster, count):
+        for slot in slots_of(span.layout, cluster, count, mig):
             piece = _piece(span, slot, has_events)
-            pieces = found.setdefault(DeviceKey(slot.uuid, slot.priced.position), [])
+            pieces = found.setdefault(DeviceKey(slot.uuid, slot.priced.position, slot.reason), [])
             if pieces and pieces[-1].continues(piece):
                 pieces[-1] = replace(
                     pieces[-1],
@@ -130,52 +150,79 @@ def holding_of(state: Holdings, slot: Slot) -> Holding:
     phases = {pod.uid: pod.phase for pod in state.pods}
     parts: dict[ConsumerKey, Fraction] = {}
     containers: dict[ConsumerKey, dict[str, int]] = {}
-    percentages: dict[ConsumerKey, float] = {}
+    percentages: dict[ConsumerKey, dict[str, float]] = {}
     for holder in state.holders:
         if holder.device != slot.index:
             continue
         if holder.consumer_kind == POD and phases.get(holder.consumer) in RELEASED_PHASES:
             continue
         key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
-        part = stated_part(holder, slot.replicas)
+        part = stated_part(holder, slot)
         if slot.sharing == "exclusive":
             parts[key] = max(parts.get(key, Fraction(0)), min(part, Fraction(1)))
         else:
             parts[key] = parts.get(key, Fraction(0)) + part
         given = containers.setdefault(key, {})
         given[holder.container] = given.get(holder.container, 0) + max(holder.slots, 1)
-        if holder.mps_percentage is not None:
-            percentages[key] = holder.mps_percentage
-    return _normal(parts, containers, percentages, exclusive=slot.sharing == "exclusive")
+        percentage = stated_percentage(holder, slot)
+        if percentage is not None:
+            percentages.setdefault(key, {})[holder.container] = percentage
+    entitlements = [
+        Entitlement(
+            key,
+            0,
+            tuple(sorted(containers[key].items())),
+            tuple(sorted(percentages.get(key, {}).items())),
+        )
+        for key in sorted(parts)
+    ]
+    return entitled(entitlements, parts, exclusive=slot.sharing == "exclusive")
 
 
-def _normal(
-    parts: dict[ConsumerKey, Fraction],
-    containers: dict[ConsumerKey, dict[str, int]],
-    percentages: dict[ConsumerKey, float],
-    exclusive: bool,
+def entitled(
+    entitlements: Iterable[Entitlement], parts: Mapping[ConsumerKey, Fraction], exclusive: bool
 ) -> Holding:
+    """The holding in which each holder has its part; what sums above 1 is divided by its sum."""
     whole = sum(parts.values(), Fraction(0))
     if whole > 1:
         parts = {key: part / whole for key, part in parts.items()}
     denominator = lcm(1, *(part.denominator for part in parts.values()))
-    entitlements = tuple(
-        Entitlement(
-            key,
-            int(parts[key] * denominator),
-            tuple(sorted(containers[key].items())),
-            percentages.get(key, 100.0),
-        )
-        for key in sorted(parts)
-    )
-    return Holding(entitlements, denominator, overbooked=whole > 1 and not exclusive)
+    found = tuple(item._replace(weight=int(parts[item.consumer] * denominator)) for item in entitlements)
+    return Holding(found, denominator, overbooked=whole > 1 and not exclusive)
 
 
-def stated_part(holder: Holder, replicas: int) -> Fraction:
-    """What a holder is entitled to of a device with that many slots."""
+def stated_part(holder: Holder, slot: Slot) -> Fraction:
+    """What a holder is entitled to of a device: its stated share, else its memory limit's part of a device
+    that is given out in fractions, else its slots'."""
     if holder.share_denominator > 0:
         return Fraction(holder.share_numerator, holder.share_denominator)
-    return Fraction(holder.slots, replicas)
+    limit = holder.memory_limit_bytes
+    if slot.sharing == "fractional" and limit is not None and slot.memory_total_bytes > 0:
+        return Fraction(min(max(limit, 0), slot.memory_total_bytes), slot.memory_total_bytes)
+    return Fraction(holder.slots, slot.replicas)
+
+
+def stated_percentage(holder: Holder, slot: Slot) -> float | None:
+    """Part of the SMs that a holder's processes may use, in percent, where one is stated. A stated share of
+    a device that is given out in fractions is a limit on its cores; one of memory is none."""
+    if holder.mps_percentage is not None:
+        return holder.mps_percentage
+    if slot.sharing == "fractional" and holder.share_denominator > 0:
+        return min(100.0, 100 * holder.share_numerator / holder.share_denominator)
+    return None
+
+
+def with_memory(piece: Piece, resident: Mapping[ConsumerKey, Fraction]) -> Piece:
+    """Policy max(slots,memory): each holder is entitled to at least its part of the device's memory.
+    ``resident`` is that part, 0..1, as the mean over the piece."""
+    denominator = piece.holding.denominator
+    parts = {
+        item.consumer: max(Fraction(item.weight, denominator), resident.get(item.consumer, Fraction(0)))
+        for item in piece.holding.entitlements
+    }
+    holding = entitled(piece.holding.entitlements, parts, exclusive=piece.slot.sharing == "exclusive")
+    overbooked = holding.overbooked or piece.holding.overbooked
+    return replace(piece, holding=holding._replace(overbooked=overbooked))
 
 
 def cut_unsampled(pieces: Sequence[Piece], holes: Iterable[tuple[int, int]]) -> list[Piece]:

@@ -4,14 +4,19 @@ At each instant every process with outstanding work gets an equal part, 1/|S(t)|
 emulator study: 0 to 1.3 points of device time when processes block soon after their work ends and bursts
 are longer than a time slice). No sweep over processes: a virtual clock V(t) = integral dt / |S| needs one
 addition a change, and a process's part of an interval is V(end) - V(start).
+
+Where SM-time is shared (MPS, core fractions) all run at once, each on its part p of the SMs; only where
+more is asked for than there is, the parts shrink: p_i / max(1, sum p) (estimator E4m).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from gpuledger.attribution.episodes import envelope
 from gpuledger.attribution.gather import Ints
 from gpuledger.attribution.outstanding import Intervals
 from gpuledger.contract.columns import Longs, longs
@@ -19,7 +24,8 @@ from gpuledger.contract.columns import Longs, longs
 FRACTION_BITS = 16  # V is kept in 2**-16 ns as integers: exact sums, whatever else is in the pass
 TIME_BITS = 37  # ns within a window of at most 60 s (2**35.8), with one bit to spare
 LATEST_NS = 1 << 36  # of an instant within a window: later ones, and earlier than 0, are cut to the window
-QUANTUM_NS = 2_200_000  # a time slice of the runlist, about 2 ms: below it equal parts do not hold
+SM_UNITS = 10_000  # of a device: hundredths of a percent of its SMs
+LEARNED_TOLERANCE = 0.35  # of the time alone; learned durations vary by as much (emulator study, E5)
 
 
 class Cells(NamedTuple):
@@ -39,7 +45,10 @@ class Shares(NamedTuple):
     """Per (cell, pair) in which the pair had work outstanding; ns.
 
     ``estimated``: processor sharing. ``outstanding``: all of it, ``alone`` nobody else had any,
-    ``unwitnessed`` its end was not seen, ``brief`` contended and shorter than a time slice.
+    ``unwitnessed`` its end was not seen, ``brief`` in bursts shorter than a time slice beside others, or
+    with more SMs asked for than there are. ``cap`` and ``tight``: the most that it can have worked by its
+    fastest bursts, the first for brief ones only. ``learned``: by learned durations, and ``unlearned`` what
+    is outstanding without any.
     """
 
     cell: Longs
@@ -49,6 +58,20 @@ class Shares(NamedTuple):
     alone: Longs
     unwitnessed: Longs
     brief: Longs
+    cap: Longs
+    tight: Longs
+    learned: Longs
+    unlearned: Longs
+
+
+class Percentages(NamedTuple):
+    """Where SM-time is shared: the cells concerned, and the part of the SMs, in units of 1/SM_UNITS, of each
+    (cell, pair) that has less than all, sorted by ``key``, which is cell x pairs + pair."""
+
+    by_sm: npt.NDArray[np.bool_]
+    key: Longs
+    units: Longs
+    pairs: int
 
 
 def cells_of(device: Longs, start: Longs, end: Longs, devices: int) -> Cells:
@@ -82,40 +105,114 @@ def spread(device: Longs, start: Longs, end: Longs, cells: Cells) -> tuple[Longs
     )
 
 
-def processor_sharing(intervals: Intervals, pair_device: Ints, cells: Cells) -> Shares:
+def processor_sharing(
+    intervals: Intervals, pair_device: Ints, cells: Cells, percentages: Percentages | None = None
+) -> Shares:
     """Each pair's part of each cell."""
     device = pair_device[intervals.pair].astype(np.int64)
     interval, cell, start, end = spread(device, intervals.start, intervals.end, cells)
     n = len(interval)
     if not n:
-        return Shares(*(longs([]) for _ in range(7)))
+        return Shares(*(longs([]) for _ in Shares._fields))
     pair = intervals.pair[interval]
+    length = end - start
+    part, alone, crowded = _clocks(cells, cell, start, end, pair, percentages)
+    bursts = envelope(intervals)
+    whole = (intervals.end - intervals.start)[interval]
+    fits = bursts.most[interval] * (length / whole)
+    brief = np.where(bursts.brief[interval], length - alone, 0)
+    if percentages is not None:
+        by_sm = percentages.by_sm[cell]
+        brief = np.where(by_sm, crowded, brief)
+        fits = np.where(by_sm, length, fits)
+    cap = np.where(bursts.brief[interval], fits, length)
+    unwitnessed = np.where(intervals.witnessed[interval], 0, length)
+    groups, member = _groups(cell, pair, pair_device, cells)
+
+    def sums(values: npt.NDArray[Any]) -> Longs:
+        return np.bincount(member, values, len(groups[0])).astype(np.int64)
+
+    outstanding = sums(length)
+    shares = Shares(
+        cell=groups[0],
+        pair=groups[1],
+        estimated=sums(part) >> FRACTION_BITS,
+        outstanding=outstanding,
+        alone=sums(alone),
+        unwitnessed=sums(unwitnessed),
+        brief=sums(brief),
+        cap=sums(cap),
+        tight=sums(fits),
+        learned=np.zeros(len(outstanding), np.int64),
+        unlearned=outstanding,
+    )
+    takes = intervals.learned_ns[interval]
+    if takes.max() < 0:
+        return shares
+    learned = np.where(takes < 0, 0, np.minimum(takes, whole) * (length / whole))
+    shares = shares._replace(learned=sums(learned), unlearned=sums(np.where(takes < 0, length, 0)))
+    return _checked(shares, pair, length, alone, takes, whole)
+
+
+def _clocks(
+    cells: Cells, cell: Longs, start: Longs, end: Longs, pair: Longs, percentages: Percentages | None
+) -> tuple[Longs, Longs, Longs]:
+    """(part by processor sharing in 2**-FRACTION_BITS ns, time alone, time in which more SMs were asked for
+    than there are) of each stretch."""
+    n = len(cell)
     key = cells.device[cell] << TIME_BITS
     # ends sort before starts of the same instant: the low bit says which it is
     at = np.concatenate((((key + start) << 1) | 1, (key + end) << 1))
     order = np.argsort(at, kind="stable")
     at = at[order]
-    running = np.cumsum((at & 1) * 2 - 1)
     step = np.diff(at >> 1)
-    active = running[:-1]
-    clock = np.zeros(2 * n, np.int64)
-    np.cumsum(np.where(active > 0, (step << FRACTION_BITS) // np.maximum(active, 1), 0), out=clock[1:])
-    single = np.zeros(2 * n, np.int64)
-    np.cumsum(np.where(active == 1, step, 0), out=single[1:])
+    active = np.cumsum((at & 1) * 2 - 1)[:-1]
     place = np.empty(2 * n, np.int64)
     place[order] = np.arange(2 * n)
-    part = clock[place[n:]] - clock[place[:n]]
-    alone = single[place[n:]] - single[place[:n]]
-    length = end - start
-    whole = (intervals.end - intervals.start)[interval]
-    brief = np.where(whole < QUANTUM_NS, length - alone, 0)
-    unwitnessed = np.where(intervals.witnessed[interval], 0, length)
-    groups, member = _groups(cell, pair, pair_device, cells)
-    sums = [
-        np.bincount(member, weights=values, minlength=len(groups[0])).astype(np.int64)
-        for values in (part, length, alone, unwitnessed, brief)
-    ]
-    return Shares(groups[0], groups[1], sums[0] >> FRACTION_BITS, *sums[1:])
+
+    def during(rate: Longs) -> Longs:
+        """The integral of a rate over each stretch."""
+        clock = np.zeros(2 * n, np.int64)
+        np.cumsum(rate, out=clock[1:])
+        passed: Longs = clock[place[n:]] - clock[place[:n]]
+        return passed
+
+    alone = during(np.where(active == 1, step, 0))
+    if percentages is None or not percentages.by_sm[cell].any():
+        part = during(np.where(active > 0, (step << FRACTION_BITS) // np.maximum(active, 1), 0))
+        return part, alone, np.zeros(n, np.int64)
+    weight, unit = _weights(percentages, cell, pair)
+    asked = np.cumsum(np.concatenate((weight, -weight))[order])[:-1]
+    whole = np.concatenate((unit, unit))[order][:-1]
+    part = during((step << FRACTION_BITS) // np.maximum(np.maximum(asked, whole), 1)) * weight
+    return part, alone, during(np.where(asked > whole, step, 0))
+
+
+def _weights(percentages: Percentages, cell: Longs, pair: Longs) -> tuple[Longs, Longs]:
+    """(weight, what a whole device is) of each stretch: 1 and 1 where time is shared, the SMs where they
+    are."""
+    unit = np.where(percentages.by_sm[cell], SM_UNITS, 1)
+    weight = unit.copy()
+    if len(percentages.key):
+        key = cell * percentages.pairs + pair
+        at = np.minimum(np.searchsorted(percentages.key, key), len(percentages.key) - 1)
+        weight = np.where(percentages.key[at] == key, percentages.units[at], weight)
+    return weight, unit
+
+
+def _checked(shares: Shares, pair: Longs, length: Longs, alone: Longs, takes: Longs, whole: Longs) -> Shares:
+    """Learned durations are left aside for a process that, alone, took another time for its work: they are
+    of other data, or of another model."""
+    pairs = int(pair.max(initial=-1)) + 1
+    rows = np.flatnonzero((takes >= 0) & (alone == whole))
+    took = np.bincount(pair[rows], length[rows], pairs)
+    said = np.bincount(pair[rows], takes[rows], pairs)
+    wrong = np.abs(said - took) > LEARNED_TOLERANCE * took
+    mistaken = wrong[shares.pair]
+    return shares._replace(
+        learned=np.where(mistaken, 0, shares.learned),
+        unlearned=np.where(mistaken, shares.outstanding, shares.unlearned),
+    )
 
 
 def _groups(cell: Longs, pair: Longs, pair_device: Ints, cells: Cells) -> tuple[tuple[Longs, Longs], Longs]:

@@ -8,16 +8,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuledger.attribution.evidence import DeviceView, ProcessView
 from gpuledger.attribution.gather import Pass, Prepared
-from gpuledger.attribution.pieces import Holding, Piece
+from gpuledger.attribution.pieces import Piece
 from gpuledger.attribution.samples import Hole, Samples, cell_means, holes, of_field
+from gpuledger.attribution.seen import DeviceView, ProcessView
 from gpuledger.attribution.sharing import Cells, Shares, cells_of, spread
 from gpuledger.contract.columns import Longs, longs
 from gpuledger.contract.fields import Field
 
 LONG_SAMPLE_RATIO = 1.05  # of the window; a sample longer than this says little about the one window
 OCCUPANCY_FIELDS = (Field.ENGINE_ACTIVE, Field.SM_ACTIVE, Field.GPU_UTILIZATION)
+SHARED = ("estimated", "outstanding", "alone", "end_unseen", "brief", "cap", "tight", "learned", "unlearned")
+"""What a ProcessView sums up of Shares, in the order of its columns."""
 
 
 @dataclass(slots=True)
@@ -165,34 +167,28 @@ class Views:
             sm_active=self._ratio(Field.SM_ACTIVE, cells),
         )
 
-    def processes(self, prepared: Prepared, number: int, piece: int, holding: Holding) -> list[ProcessView]:
+    def processes(self, prepared: Prepared, number: int, piece: int) -> list[ProcessView]:
         """What each process did in a piece, in the order of their consumers, containers and numbers."""
         place = prepared.first_device + number
         found: dict[int, ProcessView] = {}
-        percentages = {item.consumer: item.mps_percentage for item in holding.entitlements}
 
         def view(pair: int) -> ProcessView:
             if pair not in found:
                 process = (pair - prepared.first_pair) // prepared.width
-                key = prepared.people.consumer(process)
                 found[pair] = ProcessView(
-                    key,
+                    prepared.people.consumer(process),
                     prepared.container(process),
                     prepared.people.processes[process].witnessed,
-                    percentage=percentages.get(key, 100.0),
                 )
             return found[pair]
 
         for process in sorted(prepared.resident.get(number, ())):
             view(prepared.pair(process, number))
         for cell in self.cells(place, piece):
-            for _, pair, estimated, outstanding, alone, unwitnessed, brief in self._shares.get(cell, ()):
-                one = view(pair)
-                one.estimated += estimated
-                one.outstanding += outstanding
-                one.alone += alone
-                one.end_unseen += unwitnessed
-                one.brief += brief
+            for share in self._shares.get(cell, ()):
+                one = view(share[1])
+                for name, value in zip(SHARED, share[2:], strict=True):
+                    setattr(one, name, getattr(one, name) + value)
             for pair, measured in self._measured.get(cell, ()):
                 one = view(pair)
                 one.measured += measured.busy

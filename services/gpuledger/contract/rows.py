@@ -46,3 +46,4 @@ class Flag(IntFlag):
     UNWITNESSED = 1 << 10  # most of its outstanding time has no blocking end
     EVENTS_LOST = 1 << 11
     UNBOOKED_MEMORY = 1 << 12  # memory resident without a holding
+    SILICON_SHARED = 1 << 13  # sm_active and its neighbours are the device's, on which others were too

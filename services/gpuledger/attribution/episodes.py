@@ -1,0 +1,88 @@
+"""How fast a process's bursts can be: the lower envelope of how long bursts of one size took.
+
+A burst of few short kernels beside a long-running neighbour is outstanding for as long as the neighbour's
+time slice lasts, and worked for a fraction of that. The fastest bursts of the same size and process, the
+second percentile, waited for nobody: none of them can have worked longer (emulator study, E5).
+
+The percentile is read from a histogram with 16 classes an octave, as the mean of the class that it falls
+into, so that millions of bursts need no sorting.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuledger.attribution.outstanding import Intervals
+from gpuledger.contract.columns import Doubles, Longs
+
+QUANTUM_NS = 2_200_000  # a time slice of the runlist, about 2 ms: below it equal parts do not hold
+FASTEST = 0.02  # of the bursts of one size
+ENOUGH_BURSTS = 20  # of one size and process, or their percentile says nothing
+LARGEST_BURST = 64  # launches; larger ones are rarely of one size, and rarely brief
+MANTISSA_BITS = 48  # of a float64 that are left out: 4 of 52 stay, 16 classes an octave
+LEAST_CLASS = 1023 << 4  # of 1 ns
+CLASSES = 37 << 4  # up to 2**37 ns
+BLOCK = 1 << 13  # groups with a histogram at one time: 5 million classes
+
+
+class Envelope(NamedTuple):
+    """By interval: the most ns that it can have worked, and whether that is less than a time slice."""
+
+    most: Doubles
+    brief: npt.NDArray[np.bool_]
+
+
+def envelope(intervals: Intervals) -> Envelope:
+    """How long each interval can have worked by the fastest bursts of its size; all of it where there are too
+    few of them, or where their ends were not seen."""
+    length = intervals.end - intervals.start
+    most = length.astype(np.float64)
+    brief = length < QUANTUM_NS
+    of_burst, groups = _groups(intervals)
+    if not groups:
+        return Envelope(most, brief)
+    fast = _fastest(of_burst, groups, length, intervals.witnessed)
+    rows = np.flatnonzero(of_burst >= 0)
+    bound = fast[of_burst[rows]]
+    most[rows] = np.minimum(most[rows], bound)
+    brief[rows] = np.where(np.isinf(bound), brief[rows], bound < QUANTUM_NS)
+    return Envelope(most, brief)
+
+
+def _groups(intervals: Intervals) -> tuple[Longs, int]:
+    """(group of each interval or -1, how many groups): those of one pair and size with enough of them."""
+    usable = (intervals.launches > 0) & (intervals.launches < LARGEST_BURST)
+    present = np.zeros(int(intervals.pair.max(initial=-1)) + 1, bool)
+    present[intervals.pair[usable]] = True
+    rank = np.cumsum(present) - 1
+    number = rank[intervals.pair] * LARGEST_BURST + intervals.launches
+    rows = np.flatnonzero(usable)
+    counts = np.bincount(number[rows], minlength=int(present.sum()) * LARGEST_BURST)
+    large = counts >= ENOUGH_BURSTS
+    group = np.where(large, np.cumsum(large) - 1, -1)
+    found = np.full(len(number), -1)
+    found[rows] = group[number[rows]]
+    return found, int(large.sum())
+
+
+def _fastest(group: Longs, groups: int, length: Longs, witnessed: npt.NDArray[np.bool_]) -> Doubles:
+    """The second percentile of the length of each group's witnessed bursts; infinite where too few are."""
+    found = np.full(groups, np.inf)
+    for first in range(0, groups, BLOCK):
+        count = min(BLOCK, groups - first)
+        rows = np.flatnonzero(witnessed & (group >= first) & (group < first + count))
+        mine, lengths = group[rows] - first, length[rows].astype(np.float64)
+        level = np.clip((lengths.view(np.int64) >> MANTISSA_BITS) - LEAST_CLASS, 0, CLASSES - 1)
+        key = mine * CLASSES + level
+        histogram = np.bincount(key, minlength=count * CLASSES).reshape(count, CLASSES)
+        total = histogram.sum(axis=1)
+        reached = histogram.cumsum(axis=1) > (FASTEST * total)[:, None]
+        chosen = reached.argmax(axis=1)
+        inside = level == chosen[mine]
+        mean = np.bincount(mine[inside], lengths[inside], count)
+        members = np.maximum(histogram[np.arange(count), chosen], 1)
+        found[first : first + count] = np.where(total >= ENOUGH_BURSTS, mean / members, np.inf)
+    return found
