@@ -18,6 +18,7 @@ from gpuledger.attribution.pieces import Piece
 from gpuledger.attribution.remarks import effective, remark, trust
 from gpuledger.attribution.rows import Row, RowKey
 from gpuledger.attribution.window import NodeWindow
+from gpuledger.contract.rows import Flag
 from gpuledger.pricing import Consumer, Cost, PriceBook, TeamMap
 
 
@@ -183,3 +184,5 @@ def _price(row: Row, cost: Cost, currency: str) -> None:
         row.priced = 1
         row.currency = currency
         row.price_ids += [entry for entry in cost.entry_ids if entry not in row.price_ids]
+    if cost.provisional:
+        row.flags |= Flag.PRICE_PROVISIONAL

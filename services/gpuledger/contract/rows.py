@@ -47,3 +47,4 @@ class Flag(IntFlag):
     EVENTS_LOST = 1 << 11
     UNBOOKED_MEMORY = 1 << 12  # memory resident without a holding
     SILICON_SHARED = 1 << 13  # sm_active and its neighbours are the device's, on which others were too
+    PRICE_PROVISIONAL = 1 << 14  # some of its money is at the last known price of a series; to be restated
