@@ -185,8 +185,10 @@ class Warehouse:
         settings = dict(_INSERT_SETTINGS)
         if token:
             settings["insert_deduplication_token"] = token
+        # As a stream: the file format, which the driver would send, is read whole before its first row.
+        body = _arrow_stream(rows, compress=bool(self._client.write_compression))
         with translated(self.url):
-            self._client.insert_arrow(table, rows, settings=settings)
+            self._client.raw_insert(table, rows.column_names, body, settings, "ArrowStream")
         return int(rows.num_rows)
 
     def close(self) -> None:
@@ -227,6 +229,14 @@ def _client(target: WarehouseUrl, database: str | None) -> Client:
         client_name="gpuledger",
         dedicated_pool=True,
     )
+
+
+def _arrow_stream(rows: pa.Table, compress: bool) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if compress else None)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
 
 
 @contextmanager

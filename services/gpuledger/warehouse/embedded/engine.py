@@ -12,7 +12,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +36,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of a setting, or of a parameter
 
 @dataclass(frozen=True)
 class Request:
-    """One statement with what the request says beside it; ``session_id`` empty when it has none."""
+    """One statement with what the request says beside it; ``session_id`` empty when it has none.
+
+    ``pieces`` are the rows of an INSERT that come by themselves, not in the statement; iterated once.
+    """
 
     statement: Statement
     database: str = ""
@@ -46,6 +49,7 @@ class Request:
     session_id: str = ""
     session_timeout_s: int = SESSION_TIMEOUT_S
     session_check: bool = False
+    pieces: Iterable[bytes] | None = None
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,7 @@ def _run(connection: Any, request: Request) -> Outcome:
     for name, value in request.parameters.items():
         connection.query(f"SET param_{name} = {_quote(value)}")
     with connection.send_insert(statement.sql.decode("utf-8", "replace"), statement.input_format) as insert:
-        if statement.data:
-            insert.append(statement.data)
+        for piece in (statement.data,) if request.pieces is None else request.pieces:
+            insert.append(piece)
         written = insert.finish()
     return Outcome(b"", written_rows=written.rows_written, written_bytes=written.bytes_written)

@@ -11,6 +11,7 @@ from pathlib import Path
 from aiohttp import web
 
 from gpuledger.contract.errors import ConfigError
+from gpuledger.warehouse.embedded.body import PIECE_BYTES
 from gpuledger.warehouse.embedded.engine import DATABASE, Engine
 from gpuledger.warehouse.embedded.gate import DEFAULT_USER, Gate, is_local
 from gpuledger.warehouse.embedded.server import ClickHouseHttp
@@ -50,7 +51,11 @@ def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
 async def _serve(engine: Engine, options: ServeOptions, ready: Callable[[str], None]) -> None:
     server = ClickHouseHttp(engine, Gate(options.user, options.password))
     runner = web.AppRunner(
-        server.application(), auto_decompress=False, access_log=None, shutdown_timeout=STOP_GRACE_S
+        server.application(),
+        auto_decompress=False,
+        access_log=None,
+        shutdown_timeout=STOP_GRACE_S,
+        read_bufsize=PIECE_BYTES,
     )
     await runner.setup()
     try:

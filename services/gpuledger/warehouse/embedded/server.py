@@ -21,13 +21,13 @@ import structlog
 from aiohttp import web
 from multidict import MultiDict
 
-from gpuledger.warehouse.embedded.compression import decode, encode
+from gpuledger.warehouse.embedded.body import MAX_BODY_BYTES, Pieces, streamed, too_large, whole
+from gpuledger.warehouse.embedded.compression import encode
 from gpuledger.warehouse.embedded.engine import SESSION_TIMEOUT_S, Engine, Outcome, Request
 from gpuledger.warehouse.embedded.errors import EngineError, ErrorCode
 from gpuledger.warehouse.embedded.gate import Gate
-from gpuledger.warehouse.embedded.statement import parse
+from gpuledger.warehouse.embedded.statement import Statement, parse
 
-MAX_BODY_BYTES = 512 << 20  # an insert is held whole; the sink's largest is some 30 MB
 MAX_RUNNING = 8  # threads in the engine; each query uses all cores anyway
 MAX_WAITING = 100  # ClickHouse's default max_concurrent_queries
 MAX_SESSION_TIMEOUT_S = 3600  # ClickHouse's default max_session_timeout
@@ -59,12 +59,16 @@ _CONTENT_TYPES = {
 
 @dataclass
 class _Call:
-    """An HTTP request taken apart: its text and its parameters (of the URL, then of a form)."""
+    """An HTTP request taken apart: its text and its parameters (of the URL, then of a form).
 
-    text: bytes
+    ``text`` is the statement as it came, or parsed already where the rows of an INSERT follow in ``pieces``.
+    """
+
+    text: bytes | Statement
     parameters: MultiDict[str]
     query_id: str
     headers: dict[str, str] = field(default_factory=dict)
+    pieces: Pieces | None = None
 
     def flag(self, name: str) -> bool:
         return self.parameters.get(name, "0") not in ("0", "", "false")
@@ -90,7 +94,7 @@ class ClickHouseHttp:
         return app
 
     async def _stop(self, _: web.Application) -> None:
-        self._threads.shutdown(wait=True)
+        await asyncio.to_thread(self._threads.shutdown, wait=True)  # they may wait for pieces of a body
 
     async def _ping(self, _: web.Request) -> web.Response:
         return web.Response(body=b"Ok.\n", content_type="text/html", charset="UTF-8")
@@ -129,7 +133,7 @@ class ClickHouseHttp:
             self._waiting -= 1
 
     def _run(self, method: str, call: _Call, accept: str, started: int) -> web.Response:
-        statement = parse(call.text)
+        statement = parse(call.text) if isinstance(call.text, bytes) else call.text
         if method == "GET" and not statement.reads_only:
             raise EngineError(
                 ErrorCode.READONLY,
@@ -151,6 +155,7 @@ class ClickHouseHttp:
                 session_id=call.parameters.get("session_id", ""),
                 session_timeout_s=_session_timeout(call.parameters),
                 session_check=call.flag("session_check"),
+                pieces=call.pieces,
             )
         )
         headers = self._headers(call.query_id)
@@ -184,22 +189,25 @@ class ClickHouseHttp:
 
 async def _take_apart(request: web.Request, query_id: str) -> _Call:
     parameters = MultiDict(request.query)
+    headers = {
+        name: value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        for name, value in request.headers.items()
+        if name.startswith("X-ClickHouse-")
+    }
     body = b""
     if request.method == "POST":
+        statement = streamed(request, parameters.get("query", ""))
+        if statement:
+            return _Call(statement, parameters, query_id, headers, Pieces(request))
         if request.content_type == "multipart/form-data":
             for name, value in (await _form(request)).items():
                 if not isinstance(value, str):
                     raise EngineError(ErrorCode.NOT_IMPLEMENTED, f"External table {name} is not supported")
                 parameters[name] = value
         else:
-            body = await _body(request)
+            body = await whole(request)
     query = parameters.get("query", "").encode()
     text = query + b"\n" + body if query and body else query or body
-    headers = {
-        name: value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        for name, value in request.headers.items()
-        if name.startswith("X-ClickHouse-")
-    }
     return _Call(text, parameters, query_id, headers)
 
 
@@ -207,24 +215,9 @@ async def _form(request: web.Request) -> Mapping[str, object]:
     try:
         return await request.post()
     except web.HTTPRequestEntityTooLarge as error:
-        raise _too_large() from error
+        raise too_large() from error
     except (ValueError, LookupError, RuntimeError) as error:
         raise EngineError(ErrorCode.BAD_ARGUMENTS, "Cannot read the multipart form") from error
-
-
-def _too_large() -> EngineError:
-    return EngineError(ErrorCode.QUERY_IS_TOO_LARGE, f"Body is larger than {MAX_BODY_BYTES} bytes")
-
-
-async def _body(request: web.Request) -> bytes:
-    try:
-        body = await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise _too_large() from error
-    encoding = request.headers.get("Content-Encoding", "").lower()
-    if not encoding:
-        return body
-    return await asyncio.to_thread(decode, body, encoding, MAX_BODY_BYTES)
 
 
 def _session_timeout(parameters: Mapping[str, str]) -> int:
