@@ -8,15 +8,15 @@ from typing import Any
 
 import jsonschema
 import pytest
-import typer
 import yaml
 from typer.testing import CliRunner
 
+from gpuledger.agent.cli import app
 from gpuledger.agent.probes.symbol import SILENT, Effect
 from gpuledger.agent.probes.symbols import SYMBOLS
 from gpuledger.agent.tetragon import POLICY_PREFIX, tracing_policies
 from gpuledger.agent.tetragon.arguments import arguments_of
-from gpuledger.agent.tetragon_cli import tetragon_policy
+from gpuledger.contract.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "deploy" / "tetragon" / "tracing-policies.yaml"
@@ -94,6 +94,11 @@ def test_for_one_library_there_is_one_policy_with_what_it_exports() -> None:
 
 
 def test_the_command_prints_the_committed_file() -> None:
-    app = typer.Typer()
-    app.command()(tetragon_policy)
-    assert CliRunner().invoke(app).stdout == COMMITTED.read_text()
+    assert CliRunner().invoke(app, ["tetragon-policy"]).stdout == COMMITTED.read_text()
+
+
+def test_the_command_says_what_is_wrong_with_a_library(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no library")
+    for name in ("nowhere", "text"):
+        result = CliRunner().invoke(app, ["tetragon-policy", "--exported-by", str(tmp_path / name)])
+        assert isinstance(result.exception, ConfigError)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gpuledger.agent.processes import ProcessFacts, ProcessTable
+from gpuledger.agent.processes import Names, ProcessFacts, ProcessTable
+from gpuledger.agent.runtime import SourceKind, parse_source
 from gpuledger.agent.tetragon import MISSING, TetragonReader, TetragonSource
 from gpuledger.agent.tetragon.processes import FIRST_MADE_UP_ID
 from gpuledger.contract.clock import NS_PER_S, ManualClock
@@ -256,3 +257,30 @@ def test_a_thousand_lines_are_read_in_one_drain(world: World) -> None:
         world.call("cuLaunchKernel", number)
     assert world.source.drain()["function"].tolist() == list(range(1009))
     assert len(world.source.drain()) == 0
+
+
+def test_whoever_is_only_seen_by_tetragon_is_not_witnessed(world: World) -> None:
+    """The core then takes calls for no proof of when work began and ended."""
+    world.living.processes[456] = ProcessFacts(start_ns=BOOT_NS - 2 * NS_PER_S, cgroup_id=99)
+    world.call("cuLaunchKernel", 1)
+    table = ProcessTable(
+        world.reader, [Device(uuid="GPU-1")], "boot", world.source, whole=not world.source.missing
+    )
+    (index,) = table.resolve(world.source.drain(), OFFSET_NS)["process"].tolist()
+    assert not table.describe(index, Names(), OFFSET_NS).witnessed
+
+
+@pytest.mark.parametrize(
+    "text", ("tetragon", "tetragon:", "ebpf:", "ebpf:/x", "simulated:/x", "kprobes", "", ":/x")
+)
+def test_a_source_that_is_none_is_refused_in_a_line(text: str) -> None:
+    with pytest.raises(ConfigError, match="none of ebpf, tetragon:FILE, simulated, none"):
+        parse_source(text)
+
+
+def test_sources_are_named_with_their_file() -> None:
+    assert parse_source("tetragon:/var/run/cilium/tetragon/tetragon.log") == (
+        SourceKind.TETRAGON,
+        Path("/var/run/cilium/tetragon/tetragon.log"),
+    )
+    assert parse_source("ebpf") == (SourceKind.EBPF, None)

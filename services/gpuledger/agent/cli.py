@@ -13,9 +13,10 @@ from gpuledger.agent.handover import Orders, become_lean
 from gpuledger.agent.holders.choose import KUBELET_SOCKET, KUBELET_URL, HolderChoice, HoldersFrom
 from gpuledger.agent.node_cli import doctor, top
 from gpuledger.agent.probes.loader import LoaderKind
-from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources
+from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources, parse_source
 from gpuledger.agent.samplers.dcgm_exporter import DEFAULT_PERIOD_S
 from gpuledger.agent.settings import DEFAULT_SPOOL_BYTES, AgentSettings, read_layout
+from gpuledger.agent.tetragon_cli import tetragon_policy
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import NS_PER_S
 from gpuledger.contract.errors import BadRecord, ConfigError
@@ -31,6 +32,7 @@ LOOPBACK = "127.0.0.1"
 LAST_LAUNCH_NS = 1 << 62  # 2116; beyond it prices end
 app.command()(doctor)
 app.command()(top)
+app.command()(tetragon_policy)
 
 
 @app.callback()
@@ -47,7 +49,9 @@ def run(
     ] = Path("/var/lib/gpuledger"),
     bootstrap: Annotated[str | None, typer.Option(help="Kafka, host:port,...")] = None,
     registry: Annotated[str | None, typer.Option(help="Schema registry, URL.")] = None,
-    source: Annotated[SourceKind, typer.Option(help="Where CUDA calls come from.")] = SourceKind.EBPF,
+    source: Annotated[
+        str, typer.Option(help="Where CUDA calls come from: ebpf, tetragon:FILE, simulated or none.")
+    ] = SourceKind.EBPF.value,
     loader: Annotated[
         LoaderKind, typer.Option(help="How probes get into the kernel; auto prefers libbpf.")
     ] = LoaderKind.AUTO,
@@ -147,7 +151,8 @@ def run(
         token_file=kube_token,
         kube_node=kube_node,
     )
-    sources = Sources(source, samplers, choice, tuple(preattach or ()), seed, loader)
+    kind, export = parse_source(source)
+    sources = Sources(kind, samplers, choice, tuple(preattach or ()), seed, loader, export=export)
     sources = replace(sources, dcgm_url=dcgm_url, dcgm_period_ns=dcgm_interval_s * NS_PER_S)
     state.mkdir(parents=True, exist_ok=True)
     orders = Orders(settings, sources, bus.plain(), metrics_port, metrics_address, ends_node)

@@ -92,8 +92,15 @@ class ProcessTable:
     """Processes by (pid, start, cgroup); an index stays the same process's until it is long gone."""
 
     def __init__(
-        self, reader: ProcessReader, devices: Sequence[Device], boot: str, witness: Witness | None = None
+        self,
+        reader: ProcessReader,
+        devices: Sequence[Device],
+        boot: str,
+        witness: Witness | None = None,
+        whole: bool = True,
     ) -> None:
+        """``whole``: calls are seen with all that there is to say of them."""
+        self._whole = whole
         self._reader = reader
         self._devices = devices
         self._witness = witness
@@ -237,7 +244,7 @@ class ProcessTable:
             name=known.name,
             pending=known.kind == "pod" and names.pod(known.consumer) is None,
             # whose work may count to another device is not seen whole on any
-            witnessed=known.witnessed and not known.seen.doubts,
+            witnessed=self._whole and known.witnessed and not known.seen.doubts,
         )
 
     def _of_event(self, row: np.void) -> Known:

@@ -13,7 +13,7 @@ from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holde
 from gpuledger.agent.holders.source import HolderSource
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes.loader import LoaderKind
-from gpuledger.agent.probes.source import ProbeSource
+from gpuledger.agent.probes.source import EventSource, ProbeSource
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.processes import ProcessReader
 from gpuledger.agent.publisher import Publisher
@@ -37,6 +37,8 @@ class SourceKind(StrEnum):
     """Where CUDA calls come from."""
 
     EBPF = "ebpf"
+    TETRAGON = "tetragon"
+    """Tetragon's JSON export (`Sources.export`)."""
     SIMULATED = "simulated"
     NONE = "none"
 
@@ -60,6 +62,15 @@ class Sources:
     loader: LoaderKind = LoaderKind.AUTO
     dcgm_url: str | None = None
     dcgm_period_ns: int = DEFAULT_PERIOD_S * NS_PER_S
+    export: Path | None = None
+
+
+def parse_source(text: str) -> tuple[SourceKind, Path | None]:
+    """What ``--source`` says: a kind, of tetragon with its file. Raises ConfigError."""
+    name, colon, path = text.partition(":")
+    if name not in list(SourceKind) or (name == SourceKind.TETRAGON) != bool(path) or (colon and not path):
+        raise ConfigError(f"{text!r} is none of ebpf, tetragon:FILE, simulated, none", "--source")
+    return SourceKind(name), Path(path) if path else None
 
 
 @contextlib.contextmanager
@@ -98,7 +109,9 @@ def _agent(
     if session is not None:
         stack.callback(session.close)
         settings = replace(settings, layout=replace(settings.layout, devices=session.devices))
-    source: ProbeSource | None = None
+    source: EventSource | None = None
+    if sources.export is not None:
+        source, reader = _tetragon(stack, sources.export, reader, clock)
     if sources.kind is SourceKind.EBPF:
         source = ProbeSource(loader=sources.loader)
         stack.callback(source.close)
@@ -111,6 +124,18 @@ def _agent(
     measuring = _sampler(sources, session, settings.layout.devices, clock, time)
     thread = SamplerThread(measuring, clock, time) if measuring else None
     return Agent(settings, clock, time, queue, source, reader, thread, holders)
+
+
+def _tetragon(
+    stack: contextlib.ExitStack, export: Path, reader: ProcessReader, clock: Clock
+) -> tuple[EventSource, ProcessReader]:
+    from gpuledger.agent import tetragon  # which a node with probes of its own need not carry
+
+    knowing = tetragon.TetragonReader(reader)
+    source = tetragon.TetragonSource(export, knowing, clock)
+    stack.callback(source.close)
+    source.start()
+    return source, knowing
 
 
 def _simulated(

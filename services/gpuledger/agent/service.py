@@ -15,7 +15,7 @@ from gpuledger.agent.lifetime import launched_ns, lifetime, lifetime_key
 from gpuledger.agent.probes.events import Losses
 from gpuledger.agent.probes.source import EventSource
 from gpuledger.agent.processes import ProcessReader, ProcessTable
-from gpuledger.agent.rules import CutterRules, Lost
+from gpuledger.agent.rules import EVENT_GRACE_NS, CutterRules, Lost
 from gpuledger.agent.samplers.samples import Round
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.settings import AgentSettings
@@ -62,10 +62,14 @@ class Agent:
         self._holders = holders
         self._stop = threading.Event()
         self._time = time
-        processes = ProcessTable(reader, settings.layout.devices, time.epoch.boot_id, source)
+        whole = source is None or not source.missing
+        processes = ProcessTable(reader, settings.layout.devices, time.epoch.boot_id, source, whole)
         self._state = NodeState(settings.layout, processes, time.offset_ns)
         self._rules = CutterRules(
-            settings.grid, samples_expected=sampler is not None, agent_version=__version__
+            settings.grid,
+            event_grace_ns=EVENT_GRACE_NS if source is None else source.delay_ns,
+            samples_expected=sampler is not None,
+            agent_version=__version__,
         )
         self._losses_before = self._losses_seen = Losses()
         self._view = self._state.view = View(holders.read())

@@ -23,6 +23,7 @@ from gpuledger.agent.probes.loading import loader_problem
 from gpuledger.agent.probes.ring import MappedRing
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.agent.probes.symbols import Limits
+from gpuledger.agent.rules import EVENT_GRACE_NS
 from gpuledger.contract.errors import BadRecord, Unsupported
 
 MINIMUM_KERNEL: Final = (5, 15)  # cookies of perf links; ring buffers are older
@@ -37,6 +38,14 @@ by name stay."""
 
 class EventSource(Protocol):
     """A stream of calls into the CUDA driver. One thread uses it; it owns what it opened until `close`."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Columns of `RAW_EVENT` that it can not fill: nobody's work is seen whole then."""
+
+    @property
+    def delay_ns(self) -> int:
+        """How long after it returned a call may still be handed over."""
 
     def start(self) -> None:
         """Begins to observe. Raises Unsupported where this machine can not."""
@@ -123,6 +132,16 @@ class ProbeSource:
         self._seen: list[Mapping] = []
         self._swept_ends = 0
         self._driver = DriverWatch()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """See `EventSource`; nothing is."""
+        return ()
+
+    @property
+    def delay_ns(self) -> int:
+        """See `EventSource`."""
+        return EVENT_GRACE_NS
 
     def start(self) -> None:
         """See `EventSource`. Takes a second or two with bcc, which compiles, and a tenth of that without."""

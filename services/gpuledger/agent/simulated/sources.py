@@ -10,6 +10,7 @@ from gpuledger.agent.probes.attach import LibraryReport
 from gpuledger.agent.probes.driver import GpuRegistration
 from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
 from gpuledger.agent.processes import ProcessFacts
+from gpuledger.agent.rules import EVENT_GRACE_NS
 from gpuledger.agent.samplers.samples import Round, Sample
 from gpuledger.agent.simulated.node import Actor, SimulatedNode
 from gpuledger.contract.clock import Clock
@@ -26,6 +27,16 @@ class SimulatedSource:
         self._node = node
         self._clock = clock
         self._through_ns: int | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """See EventSource.missing; nothing is."""
+        return ()
+
+    @property
+    def delay_ns(self) -> int:
+        """See EventSource.delay_ns."""
+        return EVENT_GRACE_NS
 
     def start(self) -> None:
         """See EventSource.start."""

@@ -9,7 +9,15 @@ from typing import Final
 import numpy as np
 
 from gpuledger.agent.probes.attach import LibraryReport
-from gpuledger.agent.probes.events import RAW_EVENT, UNKNOWN_ORDINAL, Losses, RawEvents, Resident
+from gpuledger.agent.probes.driver import GpuRegistration
+from gpuledger.agent.probes.events import (
+    RAW_EVENT,
+    UNKNOWN_ORDINAL,
+    DeviceUuid,
+    Losses,
+    RawEvents,
+    Resident,
+)
 from gpuledger.agent.probes.symbol import Effect, Symbol
 from gpuledger.agent.tetragon.arguments import arguments_of, traced_symbols
 from gpuledger.agent.tetragon.follow import FollowedFile
@@ -69,6 +77,16 @@ class TetragonSource:
     def skipped_lines(self) -> int:
         """Lines that could not be read, since the start."""
         return self._unreadable + self._file.left_out
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """See EventSource.missing."""
+        return MISSING
+
+    @property
+    def delay_ns(self) -> int:
+        """See EventSource.delay_ns."""
+        return DELAY_NS
 
     def start(self) -> None:
         """See EventSource.start. A file that is not there yet is waited for. Raises ConfigError."""
@@ -164,6 +182,14 @@ class TetragonSource:
 
     def resident(self) -> list[Resident]:
         """See EventSource.resident; addresses are not told, so memory is NVML's to say."""
+        return []
+
+    def device_uuids(self) -> list[DeviceUuid]:
+        """See EventSource.device_uuids; answers are not told."""
+        return []
+
+    def registrations(self) -> list[GpuRegistration]:
+        """See EventSource.registrations; the driver is not watched."""
         return []
 
     def close(self) -> None:
