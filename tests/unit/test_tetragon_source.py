@@ -271,7 +271,7 @@ def test_whoever_is_only_seen_by_tetragon_is_not_witnessed(world: World) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ("tetragon", "tetragon:", "ebpf:", "ebpf:/x", "simulated:/x", "kprobes", "", ":/x")
+    "text", ["tetragon", "tetragon:", "ebpf:", "ebpf:/x", "simulated:/x", "kprobes", "", ":/x"]
 )
 def test_a_source_that_is_none_is_refused_in_a_line(text: str) -> None:
     with pytest.raises(ConfigError, match="none of ebpf, tetragon:FILE, simulated, none"):
