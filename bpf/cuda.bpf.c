@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 //
-// What processes ask of the CUDA driver library, one ring record a call, written when the call returns.
+// What processes ask of the CUDA driver library: one ring record a call, written when the call returns, and sums in
+// place of records for a process that calls faster than a set rate (tally.h).
 //
 // One program serves every return, leave, and most entries, enter_call; the others (launch.h, copy.h) are for
 // functions whose arguments lie on the stack or in structures. What differs
@@ -19,7 +20,9 @@
 //   allocations  (token, space, pointer) -> bytes, ordinal; taken out at the entry of a free, since after its
 //                return another thread may already own the same address, and put back when the free fails
 //   uuids        (token, ordinal) -> what the process was told
-// Entries of the last four whose token is dead are swept by user space: a token never comes back.
+//   tallies      (token, function, cgroup, result, operation, ordinal) -> sums of the calls that made no record
+//   outstanding  (token, ordinal) -> since when a tallied process has work outstanding (busy.h)
+// Entries of the last six whose token is dead are swept by user space: a token never comes back.
 
 #include "tables.h"
 #include "lookup.h"
@@ -28,6 +31,8 @@
 #include "memory.h"
 #include "launch.h"
 #include "copy.h"
+#include "busy.h"
+#include "tally.h"
 
 static __always_inline u64 pick(u64 index, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5, u64 a6)
 {
@@ -88,6 +93,40 @@ PROBE int enter_call(struct pt_regs *ctx)
     return 0;
 }
 
+static __always_inline int makes_record(struct process *process, u32 pid, struct call *call, s32 result, s32 ordinal,
+                                        u64 now_ns)
+{
+    int tallied = is_tallied(process, now_ns);
+    if (IS_WAIT(call->operation) || (IS_LAUNCH(call->operation) && !result))
+        return work_is_record(process, pid, call, ordinal, now_ns, tallied);
+    return !tallied;
+}
+
+static __always_inline int write_record(struct thread *thread, u64 id, struct call *call, s32 result, s32 ordinal,
+                                        u64 now_ns)
+{
+    struct event *event = bpf_ringbuf_reserve(&events, sizeof(struct event), 0);
+    if (!event)
+        return 0;
+    event->time_ns = now_ns;
+    event->duration_ns = now_ns - call->entry_ns;
+    event->cgroup_id = bpf_get_current_cgroup_id();
+    event->bytes = result ? 0 : call->bytes;
+    event->launched_threads = result ? 0 : call->launched_threads;
+    event->function = call->function;
+    event->stream = call->stream;
+    event->start_ns = thread->start_ns;
+    event->span_ns = 0;
+    event->count = 1;
+    event->pid = id >> 32;
+    event->tid = (u32)id;
+    event->result = result;
+    event->operation = call->operation;
+    event->ordinal = ordinal;
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    return 1;
+}
+
 PROBE int leave(struct pt_regs *ctx)
 {
     u64 now_ns = bpf_ktime_get_boot_ns();
@@ -119,25 +158,22 @@ PROBE int leave(struct pt_regs *ctx)
     } else if (ordinal == UNKNOWN_ORDINAL)
         ordinal = current_ordinal(thread, pid);
 
-    struct event *event = bpf_ringbuf_reserve(&events, sizeof(struct event), 0);
-    if (!event) {
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
+    if (process && !makes_record(process, pid, call, result, ordinal, now_ns)) {
+        add_to_tally(process, pid, call, result, ordinal, now_ns);
+        return 0;
+    }
+    if (write_record(thread, id, call, result, ordinal, now_ns))
+        return 0;
+    if (!process) {
         count(LOSS_RING_FULL);
         return 0;
     }
-    event->time_ns = now_ns;
-    event->duration_ns = now_ns - call->entry_ns;
-    event->cgroup_id = bpf_get_current_cgroup_id();
-    event->bytes = result ? 0 : call->bytes;
-    event->launched_threads = result ? 0 : call->launched_threads;
-    event->function = call->function;
-    event->stream = call->stream;
-    event->start_ns = thread->start_ns;
-    event->pid = pid;
-    event->tid = (u32)id;
-    event->result = result;
-    event->operation = call->operation;
-    event->ordinal = ordinal;
-    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    // The ring was not drained in time: nothing is lost, but the process is tallied from now on.
+    process->tallied_before = 1;
+    process->tallied_since_ns = now_ns;
+    record_failed(process, pid, ordinal);
+    add_to_tally(process, pid, call, result, ordinal, now_ns);
     return 0;
 }
 

@@ -97,6 +97,8 @@ SEC("kretprobe") int leave_driver(struct pt_regs *ctx)
         event->function = call->command;
         event->stream = call->minor;
         event->start_ns = process_start_ns();
+        event->span_ns = 0;
+        event->count = 1;
         event->pid = id >> 32;
         event->tid = (u32)id;
         event->result = (s32)result < 0 ? -(s32)result : 0;

@@ -45,6 +45,11 @@ struct process {
     s64 contexts;          // how many contexts are known, and the sums that say whether they are all on
     s64 ordinal_sum;       // one device: contexts * square_sum == ordinal_sum * ordinal_sum
     s64 square_sum;
+    u64 slot;              // the rate meter: number of the slot of time, and calls in it so far
+    u64 calls;
+    u64 tallied_since_ns;  // 0: each call makes a record
+    u64 tallied_before;    // it was tallied at some time: `busy` may know of it
+    u64 tallies;           // entries that it has in the table of tallies
 };
 
 struct context_key {
@@ -70,6 +75,47 @@ struct allocation {
     u64 references;        // further handles to physical memory: so many releases give nothing back
 };
 
+struct rates {
+    u64 above;             // calls in a slot with more than so many are tallied
+    u64 below;             // after a slot with fewer they are records again
+};
+
+struct tally_key {
+    u64 token;
+    u64 function;
+    u64 cgroup_id;
+    s32 result;
+    u16 operation;
+    s16 ordinal;
+};
+
+// Sums since the process began; they only grow, and user space takes differences: nothing is lost between a read
+// and a reset, since there is none.
+struct tally {
+    u64 count;             // first, and added to last: who reads both at once never has a count without its sums
+    u64 duration_ns;
+    u64 bytes;
+    u64 launched_threads;
+    u64 first_ns;
+    u64 last_ns;
+    u64 start_ns;
+    u64 pid;
+};
+
+// Since when a tallied process has work outstanding on a device: busy.h.
+struct busy {
+    u64 lock;
+    u64 state;
+    u64 run_ns;
+    u64 opened_ns;
+    u64 closed_ns;
+    u64 gaps_ns;
+    u64 witnessed_ns;
+    u64 cgroup_id;
+    u64 start_ns;
+    u64 pid;
+};
+
 struct uuid {
     u8 bytes[16];
     u64 start_ns;
@@ -87,3 +133,6 @@ HASH(contexts, struct context_key, s64, MAX_CONTEXTS);
 HASH(resident, struct resident_key, s64, MAX_CONTEXTS);
 HASH(uuids, struct resident_key, struct uuid, MAX_CONTEXTS);
 HASH(allocations, struct allocation_key, struct allocation, MAX_ALLOCATIONS);
+ARRAY(rates, struct rates);
+HASH(tallies, struct tally_key, struct tally, MAX_TALLIES);
+HASH(outstanding, struct resident_key, struct busy, MAX_CONTEXTS);

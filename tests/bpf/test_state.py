@@ -30,23 +30,36 @@ def loop(bench: Bench, rounds: int, threads: int = 1, *words: str) -> list[str]:
     return [str(bench.program("loop")), str(rounds), str(threads), *words]
 
 
-def test_what_finds_no_room_in_the_ring_is_counted(small: ProbeSource, bench: Bench) -> None:
+def test_what_finds_no_room_in_the_ring_is_tallied(small: ProbeSource, bench: Bench) -> None:
     pid, _ = run(loop(bench, ROUNDS), bench.directory)
     events = events_of(small, pid)
-    calls = 2 * ROUNDS + 5  # init, retain, select twice, allocate
-    losses = small.losses()
-    assert 0 < len(events) < calls
-    assert losses.ring_full == calls - len(events)
-    assert losses.events == losses.ring_full
+    assert events["count"].sum() == 2 * ROUNDS + 5  # init, retain, select twice, allocate
+    assert 0 < (events["span_ns"] == 0).sum() < ROUNDS
+    assert small.losses().events == 0
 
 
-def test_losses_never_fall_and_a_drain_makes_room(small: ProbeSource, bench: Bench) -> None:
+def test_a_drain_makes_room_for_records(small: ProbeSource, bench: Bench) -> None:
     run(loop(bench, ROUNDS), bench.directory)
-    before = small.losses()
     small.drain()
     pid, _ = run(loop(bench, 7), bench.directory)
-    assert len(events_of(small, pid)) == 2 * 7 + 5
-    assert small.losses() == before
+    assert events_of(small, pid)["count"].tolist() == [1] * (2 * 7 + 5)
+
+
+def test_what_finds_no_room_at_all_is_counted_and_counts_never_fall(bench: Bench, tmp_path: Path) -> None:
+    limits = Limits(ring_bytes=4096, processes=1)
+    with (
+        started(bench.library, limits, proc=tmp_path) as source,
+        Running(loop(bench, 1, 1, "wait"), bench.directory) as only,
+    ):
+        assert only.line() == "waiting"
+        pid, _ = run(loop(bench, ROUNDS), bench.directory)
+        seen = events_of(source, pid)
+        losses = source.losses()
+        assert losses.ring_full == losses.events == 2 * ROUNDS + 5 - len(seen)
+        assert len(seen) > 0
+        assert losses.processes_full > 0
+        run(loop(bench, 7), bench.directory)
+        assert source.losses().ring_full == losses.ring_full
 
 
 def test_a_table_of_threads_that_is_full_is_counted(bench: Bench, tmp_path: Path) -> None:

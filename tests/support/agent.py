@@ -71,7 +71,15 @@ class StatedProcesses:
 def raw(time_ns: int, operation: Operation = Operation.LAUNCH_KERNEL, **columns: int) -> RawEvents:
     """One event as the kernel gives it; pid 1 in the pod's cgroup, on its first device."""
     row = np.zeros(1, RAW_EVENT)
-    values = {"pid": 1, "tid": 1, "cgroup_id": 7, "start_ns": 30 * MS, "ordinal": 0, "duration_ns": 5}
+    values = {
+        "pid": 1,
+        "tid": 1,
+        "cgroup_id": 7,
+        "start_ns": 30 * MS,
+        "ordinal": 0,
+        "duration_ns": 5,
+        "count": 1,
+    }
     for name, value in {**values, "time_ns": time_ns, "operation": int(operation), **columns}.items():
         row[name] = value
     return row
@@ -80,7 +88,7 @@ def raw(time_ns: int, operation: Operation = Operation.LAUNCH_KERNEL, **columns:
 def event(time_ns: int, operation: Operation = Operation.LAUNCH_KERNEL, **columns: int) -> Events:
     """One resolved event; process 0 on device 0."""
     row = np.zeros(1, AGENT_EVENT)
-    for name, value in {"time_ns": time_ns, "operation": int(operation), **columns}.items():
+    for name, value in {"time_ns": time_ns, "operation": int(operation), "count": 1, **columns}.items():
         row[name] = value
     return row
 

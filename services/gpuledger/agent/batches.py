@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from gpuledger.agent.coarsen import NO_INTERVALS, NO_THREAD, Intervals
-from gpuledger.agent.events import UNKNOWN_DEVICE, Events
+from gpuledger.agent.coarsen import NO_INTERVALS, Intervals
+from gpuledger.agent.events import NO_THREAD, UNKNOWN_DEVICE, Events
 from gpuledger.agent.samplers.samples import Gap, Sample
 from gpuledger.contract import records
 from gpuledger.contract.columns import Longs, doubles, longs
@@ -17,17 +18,29 @@ Describe = Callable[[int], Process]
 """From an index of the process table to its record."""
 
 
+BY_KERNEL, BY_AGENT = 1, 2
+"""Who tallied, as the column ``tallied_by`` of an EventBatch says it."""
+
+
+class TalliedBy(NamedTuple):
+    """A process of which a record has tallies or intervals, who made them, and since when (agent time)."""
+
+    process: int
+    by_agent: bool
+    since_ns: int
+
+
 def event_batch(
     header: Header,
     events: Events,
     device_uuids: Sequence[str],
     describe: Describe,
-    counts: Longs | None = None,
     intervals: Intervals = NO_INTERVALS,
+    tallied: Sequence[TalliedBy] = (),
 ) -> EventBatch:
     """One record of these events, which are ordered by time; dictionaries name only what occurs.
 
-    ``counts``: how many calls each tally speaks for, None for raw calls. ``intervals``: ordered by start.
+    ``intervals``: ordered by start. ``tallied``: processes that occur in events or intervals.
     """
     size = len(events)
     processes, process = _indexed(np.concatenate((events["process"], intervals.process)))
@@ -50,13 +63,16 @@ def event_batch(
         launched_threads=np.ascontiguousarray(events["launched_threads"]),
         function=function,
         result=events["result"].astype(np.int64),
-        count=np.ones(size, np.int64) if counts is None else counts,
+        count=np.ascontiguousarray(events["count"]),
         span_ns=np.ascontiguousarray(events["span_ns"]),
         outstanding_process=process[size:],
         outstanding_device=device[size:],
         outstanding_start_ns=intervals.start_ns,
         outstanding_duration_ns=intervals.duration_ns,
         outstanding_blocked_ns=intervals.blocked_ns,
+        tallied_process=longs(np.searchsorted(processes, [one.process for one in tallied]).tolist()),
+        tallied_by=longs([BY_AGENT if one.by_agent else BY_KERNEL for one in tallied]),
+        tallied_since_ns=longs([one.since_ns for one in tallied]),
     )
 
 

@@ -11,13 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuledger.agent.events import AGENT_EVENT, Events
+from gpuledger.agent.events import AGENT_EVENT, NO_THREAD, Events, work_of
 from gpuledger.contract.columns import Longs, no_longs
-from gpuledger.contract.operations import LAUNCHES, SYNCHRONIZING
-
-_LAUNCHES = np.array(sorted(LAUNCHES))
-_SYNCHRONIZING = np.array(sorted(SYNCHRONIZING))
-NO_THREAD = -1
+from gpuledger.contract.operations import LAUNCHES
 
 
 class Intervals(NamedTuple):
@@ -34,10 +30,10 @@ class Intervals(NamedTuple):
 NO_INTERVALS = Intervals(no_longs(), no_longs(), no_longs(), no_longs(), no_longs())
 
 
-def tally(events: Events) -> tuple[Events, Longs]:
-    """(one event for each group, ordered by time; how many calls each speaks for)."""
+def tally(events: Events) -> Events:
+    """One event for each group, ordered by time."""
     if not len(events):
-        return events, no_longs()
+        return events
     keys = np.stack([events[name] for name in ("process", "device", "operation", "result")]).astype(np.int64)
     order = np.lexsort((events["time_ns"], *keys[::-1]))
     sorted_, keys = events[order], keys[:, order]
@@ -46,14 +42,13 @@ def tally(events: Events) -> tuple[Events, Longs]:
     tallies = np.zeros(len(first), AGENT_EVENT)
     for name in ("process", "device", "operation", "result"):
         tallies[name] = sorted_[name][first]
-    for name in ("duration_ns", "bytes", "launched_threads"):
+    for name in ("duration_ns", "bytes", "launched_threads", "count"):
         tallies[name] = np.add.reduceat(sorted_[name], first)
     earliest = np.minimum.reduceat(sorted_["time_ns"] - np.maximum(sorted_["span_ns"], 1), first)
     tallies["time_ns"] = sorted_["time_ns"][last]
     tallies["span_ns"] = tallies["time_ns"] - earliest
     tallies["tid"] = NO_THREAD
-    back = np.argsort(tallies["time_ns"], kind="stable")
-    return tallies[back], (last - first + 1)[back]
+    return tallies[np.argsort(tallies["time_ns"], kind="stable")]
 
 
 class OutstandingIntervals:
@@ -66,8 +61,8 @@ class OutstandingIntervals:
 
     def apply(self, events: Events) -> Intervals:
         """The intervals that these events end."""
-        launch = np.isin(events["operation"], _LAUNCHES) & (events["result"] == 0)
-        rows = events[launch | np.isin(events["operation"], _SYNCHRONIZING)]
+        launch, wait = work_of(events)
+        rows = events[launch | wait]
         found = []
         columns = (
             rows[name].tolist() for name in ("process", "device", "operation", "time_ns", "duration_ns")
@@ -89,6 +84,13 @@ class OutstandingIntervals:
                 for (process, device), since in self._open.items()
             ]
         )
+
+
+def joined(*parts: Intervals) -> Intervals:
+    """All of these, ordered by start."""
+    whole = Intervals(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    order = np.argsort(whole.start_ns, kind="stable")
+    return Intervals(*(column[order] for column in whole))
 
 
 def _intervals(found: list[tuple[int, int, int, int, int]]) -> Intervals:

@@ -7,6 +7,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from gpuledger.contract.operations import LAUNCHES, SYNCHRONIZING
+
+_LAUNCHES: Final = np.array(sorted(LAUNCHES))
+_SYNCHRONIZING: Final = np.array(sorted(SYNCHRONIZING))
+
 AGENT_EVENT: Final = np.dtype(
     [
         ("time_ns", "<i8"),
@@ -15,6 +20,7 @@ AGENT_EVENT: Final = np.dtype(
         ("launched_threads", "<i8"),
         ("function", "<i8"),
         ("span_ns", "<i8"),
+        ("count", "<i8"),
         ("process", "<i8"),
         ("tid", "<i8"),
         ("result", "<i4"),
@@ -22,21 +28,44 @@ AGENT_EVENT: Final = np.dtype(
         ("device", "<i4"),
     ]
 )
-"""One call.
+"""One call, a tally of calls, or a run of outstanding work.
 
 - ``time_ns`` ns since the Unix epoch in agent time at the return
 - ``process`` index into the process table; ``device`` position in the node's devices, -1 where not known
 - ``function`` 64-bit handle as signed, 0 where there is none
 - ``span_ns`` 0, or more where the event came after its window had gone: it returned in
   (time_ns - span_ns, time_ns]
+- ``count`` 1
+
+A tally has a count of 1 or more, ``tid`` `NO_THREAD`, and a span; a run (`gpuledger.agent.tallied`) has a
+count of 0. Both are as in `gpuledger.agent.probes.events.RAW_EVENT`.
 """
 
 Events = npt.NDArray[np.void]
 """An array of `AGENT_EVENT`."""
 
 UNKNOWN_DEVICE: Final = -1
+NO_THREAD: Final = -1
 
 
 def no_events() -> Events:
     """An empty array."""
     return np.empty(0, AGENT_EVENT)
+
+
+def calls(events: Events) -> int:
+    """How many calls these events speak for."""
+    return int(events["count"].sum())
+
+
+def single(events: Events) -> npt.NDArray[np.bool_]:
+    """Which of these are calls of their own, whose times say when work began and ended."""
+    own: npt.NDArray[np.bool_] = (events["tid"] != NO_THREAD) & (events["count"] > 0)
+    return own
+
+
+def work_of(events: Events) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """(which of these are launches that succeeded, which are waits), of calls of their own."""
+    own = single(events)
+    launch = np.isin(events["operation"], _LAUNCHES) & (events["result"] == 0) & own
+    return launch, np.isin(events["operation"], _SYNCHRONIZING) & own

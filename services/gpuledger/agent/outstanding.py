@@ -7,12 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuledger.agent.events import Events
+from gpuledger.agent.events import Events, work_of
 from gpuledger.contract.columns import Longs
-from gpuledger.contract.operations import LAUNCHES, SYNCHRONIZING
 
-_LAUNCHES = np.array(sorted(LAUNCHES))
-_SYNCHRONIZING = np.array(sorted(SYNCHRONIZING))
 _FAR_NS = np.iinfo(np.int64).max
 
 
@@ -34,9 +31,9 @@ class Outstanding:
         return sorted(self._pending.items())
 
     def apply(self, events: Events) -> None:
-        """Advance by a chunk of events that is ordered by time; failed launches are none."""
-        launch = np.isin(events["operation"], _LAUNCHES) & (events["result"] == 0)
-        synchronize = np.isin(events["operation"], _SYNCHRONIZING)
+        """Advance by a chunk of events that is ordered by time; failed launches are none, nor is what was
+        tallied: of that, `gpuledger.agent.tallied` knows."""
+        launch, synchronize = work_of(events)
         chosen = np.flatnonzero(launch | synchronize)
         if not len(chosen):
             return

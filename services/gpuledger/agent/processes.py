@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from gpuledger.agent.consumers import IN_CONTAINER, consumer_from_cgroup
-from gpuledger.agent.events import AGENT_EVENT, Events
+from gpuledger.agent.events import AGENT_EVENT, NO_THREAD, Events
 from gpuledger.agent.evidence import DeviceEvidence, Witness
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.known import Known, Sights, columns, device_table
@@ -142,13 +142,15 @@ class ProcessTable:
         if not len(raw):
             return events
         events["time_ns"] = raw["time_ns"].astype(np.int64) + offset_ns
-        for name in ("duration_ns", "bytes", "launched_threads", "function"):
+        for name in ("duration_ns", "bytes", "launched_threads", "function", "span_ns", "count"):
             events[name] = raw[name].astype(np.int64)
         for name in ("duration_ns", "bytes", "launched_threads"):
             # an argument of 2**63 or more is no size of anything; the call itself still counts
             events[name] = np.maximum(events[name], 0)
-        for name in ("tid", "result", "operation"):
+        for name in ("result", "operation"):
             events[name] = raw[name]
+        events["tid"] = np.where(raw["span_ns"] > 0, NO_THREAD, raw["tid"])
+        events["count"][(raw["count"] == 0) & (raw["span_ns"] == 0)] = 1
         key = (
             raw["pid"].astype(np.uint64) * _PID_MIX
             + raw["start_ns"].astype(np.uint64) * _START_MIX

@@ -12,8 +12,8 @@ SAMPLE_WAIT_NS = 800_000_000  # a driver that answers later than that has a gap;
 NAME_WAIT_NS = 30_000_000_000  # a cluster that has not told a pod's name by then is not going to soon
 MAX_EVENTS_PER_BATCH = 4096  # vectorised decoding is fastest from 2,000 on, and a record stays below 300 kB
 MAX_SAMPLES_PER_BATCH = 8192
-TALLY, HOLLOW = 1, 2
-"""Coarsening of a window: its calls are tallied, or its frame alone is kept."""
+RAW, TALLY, HOLLOW = 0, 1, 2
+"""Coarsening of a window: its calls are as the kernel gave them, tallied, or its frame alone is kept."""
 
 
 class Lost(NamedTuple):

@@ -129,7 +129,7 @@ class Agent:
         if self._source is not None:
             raw = self._source.drain()
             if len(raw):
-                metrics.EVENTS.inc(len(raw))
+                metrics.EVENTS.inc(int(raw["count"].sum()))
                 self._cutter.add_events(self._state.processes.resolve(raw, self._time.offset_ns))
         self._state.note_ends(now_boot_ns)
         if self._sampler is not None:

@@ -157,6 +157,11 @@ class NodeState:
         ended = self.processes.ended_between(start_ns - self._offset_ns, end_ns - self._offset_ns)
         return {process: at_ns + self._offset_ns for process, at_ns in ended.items()}
 
+    def ends_before(self, end_ns: int) -> dict[int, int]:
+        """When each process ended that is known still and ended before that instant (agent time)."""
+        ends = ((known.index, known.ended_ns) for known in self.processes.all)
+        return {i: at + self._offset_ns for i, at in ends if at is not None and at + self._offset_ns < end_ns}
+
     def holdings(
         self, header: Header, time_ns: int, keyframe: bool, also: AbstractSet[str] = frozenset()
     ) -> Holdings:

@@ -11,54 +11,47 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
-from gpuledger.agent.batches import event_batch, sample_batch
-from gpuledger.agent.coarsen import NO_INTERVALS, Intervals, OutstandingIntervals, tally
+from gpuledger.agent.coarsen import NO_INTERVALS, OutstandingIntervals, joined, tally
 from gpuledger.agent.epoch import AgentTime
-from gpuledger.agent.events import Events, no_events
+from gpuledger.agent.events import Events, calls
+from gpuledger.agent.measured import Measured
+from gpuledger.agent.parts import Part, PartMaker
 from gpuledger.agent.rules import HOLLOW, TALLY, CutterRules, Lost
-from gpuledger.agent.samplers.samples import Gap, Round, Sample
+from gpuledger.agent.samplers.samples import Round
 from gpuledger.agent.state import Change, NodeState
-from gpuledger.contract.columns import Longs
-from gpuledger.contract.fields import SampleSource
+from gpuledger.agent.tallied import TalliedProcesses
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.records import EventBatch, Header, Holdings, SampleBatch
+from gpuledger.contract.records import EventBatch
 
-Part: TypeAlias = EventBatch | SampleBatch | Holdings
+__all__ = ["Part", "WindowCutter"]
 
 
 class WindowCutter:
     """One epoch's windows, in order. Owned by the agent's loop; all times are agent time."""
 
     def __init__(self, node: NodeKey, time: AgentTime, state: NodeState, rules: CutterRules) -> None:
-        self._node = node
-        self._time = time
         self._state = state
         self._rules = rules
         self._grid = rules.grid
         started = time.unix_ns(time.epoch.started_boot_ns)
         self._window = self._grid.start(started)
         self._started = started
-        self._sequence = 0
-        self._part = 0
+        self._parts = PartMaker(node, time, state, rules)
+        self._parts.begin(self._window, 0, 0)
         self._begun = False
         self._opened = False
         self._nameless_since: dict[int, int] = {}  # process -> when a keyframe first waited for its name
         self._waiting: list[Events] = []  # not settled, or of a later window
         self._ready: list[Events] = []  # settled, ordered, of the open window, already in the state
         self._ready_count = 0
-        self._samples: list[tuple[Sample, int | None]] = []
-        self._gaps: list[Gap] = []
-        self._measured_ns = started
+        self._measured = Measured(state, started)
+        self._tallied = TalliedProcesses()
         self._changes: list[tuple[int, int, Change]] = []
         self._change_count = 0
-        self._coarsening = 0
         self._intervals = OutstandingIntervals(started, {})
-        self.lost = Lost()
         self.pressure = 0
         """How coarse the next window has to be: 0 raw calls, 1 tallies, 2 no events (they count as lost)."""
         self.late_events = 0
@@ -68,23 +61,27 @@ class WindowCutter:
         """Start of the open window."""
         return self._window
 
+    @property
+    def lost(self) -> Lost:
+        """What was lost since the epoch began, as the headers state it."""
+        return self._parts.lost
+
+    @lost.setter
+    def lost(self, lost: Lost) -> None:
+        self._parts.lost = lost
+
+    def lose(self, calls_: int) -> None:
+        """Count calls that had no room after the kernel had handed them over."""
+        self._parts.lose(calls_)
+
     def add_events(self, events: Events) -> None:
         """Events in any order; what returned before the open window is restated as late."""
         if len(events):
-            self._waiting.append(events)
+            self._waiting.append(self._tallied.take(events))
 
     def add_round(self, taken: Round) -> None:
         """A round of measurements; processes that are gone already are left out of it."""
-        for sample in taken.samples:
-            process = None
-            if sample.pid is not None:
-                process = self._state.processes.of_pid(sample.pid)
-                if process is None:
-                    continue
-            if _reaches(sample, self._window):
-                self._samples.append((sample, process))
-        self._gaps += [gap for gap in taken.gaps if _reaches(gap, self._window)]
-        self._measured_ns = max(self._measured_ns, taken.through_ns)
+        self._measured.add(taken, self._window)
 
     def change(self, at_ns: int, change: Change) -> None:
         """From ``at_ns`` on, holders, devices or resident memory are as in ``change``."""
@@ -94,8 +91,8 @@ class WindowCutter:
     def advance(self, now_ns: int) -> Iterator[Part]:
         """All parts that are due. Call it after a drain that began at ``now_ns`` or later."""
         for part in self._advance(now_ns):
-            yield self._noted(part)
-        yield from self._amend()
+            yield self._parts.noted(part)
+        yield from self._parts.amendments()
 
     def _advance(self, now_ns: int) -> Iterator[Part]:
         settled = now_ns - self._rules.event_grace_ns
@@ -112,7 +109,7 @@ class WindowCutter:
                 yield from self._release(change_ns)
                 if self._state.change(heapq.heappop(self._changes)[2]):
                     yield from self._emit_events(all_=True)
-                    yield self._state.holdings(self._header(), change_ns, keyframe=False)
+                    yield self._parts.holdings(change_ns, keyframe=False)
             elif change_ns >= end and end <= settled and self._is_measured(end, now_ns):
                 yield from self._release(end)
                 yield from self._close()
@@ -134,28 +131,15 @@ class WindowCutter:
         yield from self.advance(now_ns)
         self._rules = rules
         for part in self._finish(now_ns, goodbye):
-            yield self._noted(part)
+            yield self._parts.noted(part)
 
     def _finish(self, now_ns: int, goodbye: bool) -> Iterator[Part]:
         yield from self._release(now_ns + 1)
         yield from self._close_events(now_ns)
         if goodbye:
             yield from self._close_samples(goodbye=True)
-        elif self._samples or self._gaps:
+        elif self._measured:
             yield from self._close_samples(last=False)
-
-    def _noted(self, part: Part) -> Part:
-        pods = part.pods if isinstance(part, Holdings) else ()
-        self._state.pending.note(part.header.window_start_ns, part.processes, pods)
-        return part
-
-    def _amend(self) -> Iterator[Part]:
-        names = self._state.names
-        for window, processes, pods in self._state.pending.take(self._window, names.pod, names.container):
-            header = self._header()
-            self._part = header.part  # an amendment is no part
-            header = replace(header, window_start_ns=window, part=0, amendment=True)
-            yield Holdings(header, window, self._state.layout, processes=processes, pods=pods)
 
     def _may_open(self, now_ns: int) -> bool:
         """Whether the keyframe of the open window need not wait for a name (any more)."""
@@ -174,31 +158,27 @@ class WindowCutter:
         if self._window == self._started:
             yield from self._open()
         else:
-            self._part = 1
-            self._set_coarsening(self._started)
-            yield self._state.holdings(self._header(), self._started, keyframe=False)
+            self._begin_window(1, self._started)
+            yield self._parts.holdings(self._started, keyframe=False)
 
     def _open(self) -> Iterator[Part]:
         self._opened = True
-        self._part = 0
         while self._changes and self._changes[0][0] <= self._window:
             self._state.change(heapq.heappop(self._changes)[2])
-        self._set_coarsening(self._window)
-        yield self._state.holdings(self._header(), self._window, keyframe=True)
+        self._begin_window(0, self._window)
+        yield self._parts.holdings(self._window, keyframe=True)
 
-    def _set_coarsening(self, from_ns: int) -> None:
+    def _begin_window(self, part: int, from_ns: int) -> None:
         """One coarseness a window, so that its intervals are whole."""
-        self._coarsening = self.pressure
-        if self._coarsening == TALLY:
-            outstanding = {key: pending.since_ns for key, pending in self._state.outstanding.items()}
-            self._intervals = OutstandingIntervals(from_ns, outstanding)
-
-    def lose(self, events: int) -> None:
-        """Count events that had no room after the kernel had handed them over."""
-        self.lost = self.lost._replace(user=self.lost.user + events)
+        self._parts.begin(self._window, part, self.pressure)
+        outstanding = self._state.outstanding.items()
+        if self._parts.coarsening == TALLY:
+            self._intervals = OutstandingIntervals(from_ns, {key: p.since_ns for key, p in outstanding})
+            outstanding = []
+        self._tallied.begin(from_ns, outstanding)
 
     def _is_measured(self, end_ns: int, now_ns: int) -> bool:
-        if not self._rules.samples_expected or self._measured_ns >= end_ns:
+        if not self._rules.samples_expected or self._measured.through_ns >= end_ns:
             return True
         return now_ns >= end_ns + self._rules.sample_wait_ns
 
@@ -211,6 +191,7 @@ class WindowCutter:
             chunk = self._in_window(events[:due])
             if len(chunk):
                 self._state.apply(chunk)
+                self._tallied.note(chunk)
                 self._ready.append(chunk)
                 self._ready_count += len(chunk)
         self._state.settle(before_ns)
@@ -238,85 +219,48 @@ class WindowCutter:
             yield self._batch(events[start : min(start + size, whole)])
 
     def _batch(self, events: Events) -> EventBatch:
-        counts, intervals = None, NO_INTERVALS
-        if self._coarsening == TALLY:
+        intervals = NO_INTERVALS
+        if self._parts.coarsening == TALLY:
             intervals = self._intervals.apply(events)
-            events, counts = tally(events)
-        elif self._coarsening == HOLLOW:
-            self.lose(len(events))
+            events = tally(events)
+        elif self._parts.coarsening == HOLLOW:
+            self._parts.lose(calls(events))
             events = events[:0]
-        return self._event_batch(events, counts, intervals)
-
-    def _event_batch(self, events: Events, counts: Longs | None, intervals: Intervals) -> EventBatch:
-        state = self._state
-        return event_batch(self._header(), events, state.device_uuids, state.describe, counts, intervals)
+        return self._parts.events(events, intervals, self._tallied)
 
     def _close_events(self, until_ns: int) -> Iterator[Part]:
-        """The events that are left, and of a window that is tallied what is outstanding at its end."""
+        """The events that are left, and of tallied processes when they had work outstanding."""
         yield from self._emit_events(all_=True)
-        if self._coarsening == TALLY:
-            rest = self._intervals.end(until_ns, self._state.ended_between(self._window, until_ns))
-            if len(rest.process):
-                yield self._event_batch(no_events(), None, rest)
+        yield from self._close_intervals(until_ns)
         untold = self._state.pending.untold(self._window)
         if any(self._state.names.pod(uid) for uid in untold):
             # whoever began inside the window, known to the cluster before or not, is named within it
-            at_ns = max(self._window, until_ns - 1)
-            yield self._state.holdings(self._header(), at_ns, keyframe=False, also=untold)
+            yield self._parts.holdings(max(self._window, until_ns - 1), keyframe=False, also=untold)
+
+    def _close_intervals(self, until_ns: int) -> Iterator[Part]:
+        start = max(self._window, self._started)
+        whole = self._tallied.close(start, until_ns, self._state.ends_before(until_ns))
+        if self._parts.coarsening == TALLY:
+            ended = self._state.ended_between(self._window, until_ns)
+            whole = joined(whole, self._intervals.end(until_ns, ended))
+        if self._parts.coarsening != HOLLOW:
+            yield from self._parts.intervals(whole, self._tallied)
 
     def _close(self) -> Iterator[Part]:
         end = self._grid.next(self._window)
         yield from self._close_events(end)
-        measured = max(self._measured_ns, self._window, self._started)
-        if self._rules.samples_expected and measured < end:
-            self._gaps.append(Gap("", None, SampleSource.NVML, measured, end - measured, "timeout"))
+        through = max(self._measured.through_ns, self._window, self._started)
+        if self._rules.samples_expected and through < end:
+            self._measured.miss(through, end)
         yield from self._close_samples()
-        self._samples = [entry for entry in self._samples if _reaches(entry[0], end)]
-        self._gaps = [gap for gap in self._gaps if _reaches(gap, end)]
+        self._measured.forget(end)
 
     def _close_samples(self, last: bool = True, goodbye: bool = False) -> Iterator[Part]:
-        """The window's samples in as few parts as hold them, at least one; the last one ends the window."""
+        """The window's samples; the last of these parts ends the window."""
         end = self._grid.next(self._window)
-        samples = [entry for entry in self._samples if entry[0].start_ns < end]
-        gaps = [gap for gap in self._gaps if gap.start_ns < end]
-        if self._coarsening == HOLLOW and samples:
-            gaps = [Gap("", None, SampleSource.UNKNOWN, self._window, self._grid.length_ns, "spool_full")]
-            samples = []
-        size = self._rules.max_samples
-        starts = range(0, max(len(samples), 1), size)
-        for start in starts:
-            final = start == starts[-1]
-            header = self._header(last=last and final, goodbye=goodbye and final)
-            yield sample_batch(
-                header,
-                samples[start : start + size],
-                gaps if final else (),
-                self._state.ended_between(self._window, end) if final else (),
-                self._state.describe,
-            )
-
-    def _header(self, last: bool = False, goodbye: bool = False) -> Header:
-        header = Header(
-            cluster=self._node.cluster,
-            node=self._node.node,
-            boot_id=self._time.epoch.boot_id,
-            epoch_ns=self._time.epoch.started_boot_ns,
-            sequence=self._sequence,
-            window_start_ns=self._window,
-            window_length_ns=self._grid.length_ns,
-            part=self._part,
-            last=last,
-            goodbye=goodbye,
-            clock_offset_ns=self._time.offset_ns,
-            lost_kernel=self.lost.kernel,
-            lost_user=self.lost.user,
-            unpaired_returns=self.lost.unpaired_returns,
-            coarsening=self._coarsening,
-            agent_version=self._rules.agent_version,
-        )
-        self._sequence += 1
-        self._part += 1
-        return header
+        hollow = self._parts.coarsening == HOLLOW
+        for part in self._measured.parts(self._window, end, self._rules.max_samples, hollow):
+            yield self._parts.samples(part, end, last, goodbye)
 
 
 def _in_order(chunks: list[Events]) -> Events:
@@ -327,9 +271,3 @@ def _in_order(chunks: list[Events]) -> Events:
     if (time[1:] < time[:-1]).any():
         events = events[np.argsort(time, kind="stable")]
     return events
-
-
-def _reaches(entry: Sample | Gap, window_ns: int) -> bool:
-    """Whether it speaks of a time in the window that starts there, or later."""
-    end = entry.start_ns + entry.duration_ns
-    return end > window_ns or (entry.duration_ns == 0 and end == window_ns)

@@ -17,11 +17,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.void]
+
 _NUMBERS: Final = {"x86_64": (321, 298), "aarch64": (280, 241)}
 """machine -> (bpf, perf_event_open)"""
 
 _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY = 1, 2, 3, 4
-_RAW_TRACEPOINT_OPEN, _LINK_CREATE = 17, 28
+_RAW_TRACEPOINT_OPEN, _MAP_LOOKUP_BATCH, _LINK_CREATE = 17, 24, 28
+_BATCH_ELEMENTS: Final = 1024
 _ATTACH_PERF_EVENT: Final = 41
 ATTACH_UPROBE_MULTI: Final = 48
 _MULTI_RETURN: Final = 1
@@ -171,6 +177,47 @@ def map_keys(fd: int, key_bytes: int) -> Iterator[bytes]:
             raise
         yield following.raw
         current = following
+
+def map_batch(fd: int, key: np.dtype[np.void], value: np.dtype[np.void]) -> tuple[Values, Values]:
+    """All keys and values of a hash map, by few system calls (BPF_MAP_LOOKUP_BATCH, kernel 5.6 and later).
+
+    Elements that come or go meanwhile are in it or not.
+    """
+    keys, values = [], []
+    size, began = _BATCH_ELEMENTS, False
+    token = ctypes.create_string_buffer(8)
+    while True:
+        key_room, value_room = np.empty(size, key), np.empty(size, value)
+        request = ctypes.create_string_buffer(128)
+        struct.pack_into(
+            "=QQQQIIQQ",
+            request,
+            0,
+            ctypes.addressof(token) if began else 0,
+            ctypes.addressof(token),
+            key_room.ctypes.data,
+            value_room.ctypes.data,
+            size,
+            fd,
+            0,
+            0,
+        )
+        finished = False
+        try:
+            _syscall(0, _MAP_LOOKUP_BATCH, request, 128)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:  # a bucket holds more than there was room for
+                size *= 2
+                continue
+            if error.errno != errno.ENOENT:
+                raise
+            finished = True
+        count = struct.unpack_from("=I", request, 32)[0]
+        keys.append(key_room[:count])
+        values.append(value_room[:count])
+        began = True
+        if finished:
+            return np.concatenate(keys), np.concatenate(values)
 
 
 def _element(

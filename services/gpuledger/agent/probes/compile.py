@@ -38,7 +38,8 @@ def compile_object(
         preamble = Path(directory, "preamble.h")
         digest = f'#define TABLE_DIGEST "{table_digest()}"\n'
         preamble.write_text(c_preamble(Limits(), {}) + digest)
-        command = ["clang", "-target", "bpf", "-g", "-O2", "-Wall", "-Werror", "-Wno-unused-function"]
+        command = ["clang", "-target", "bpf", "-mcpu=v3", "-g", "-O2"]
+        command += ["-Wall", "-Werror", "-Wno-unused-function"]
         command += [f"-D__TARGET_ARCH_{_ARCHITECTURES[machine]}", f"-I/usr/include/{machine}-linux-gnu"]
         command += ["-include", str(preamble), "-include", str(sources / _SURROUNDINGS)]
         command += ["-c", str(sources / main), "-o", str(new)]

@@ -1,4 +1,5 @@
-"""What the probes hand over: one record a CUDA call, and the counts of what they had to leave out."""
+"""What the probes hand over: one record a CUDA call, tallies of processes that call very often, and the
+counts of what had to be left out."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ RAW_EVENT: Final = np.dtype(
         ("function", "<u8"),
         ("stream", "<u8"),
         ("start_ns", "<u8"),
+        ("span_ns", "<u8"),
+        ("count", "<u8"),
         ("pid", "<u4"),
         ("tid", "<u4"),
         ("result", "<i4"),
@@ -25,8 +28,8 @@ RAW_EVENT: Final = np.dtype(
         ("ordinal", "<i2"),
     ]
 )
-"""One call of a process into the CUDA driver, recorded when it returned (80 bytes, ``struct event`` of
-bpf/cuda.bpf.c).
+"""One call of a process into the CUDA driver, recorded when it returned (96 bytes, ``struct event`` of
+bpf/event.h); or a tally of calls, or a run of outstanding work.
 
 - ``time_ns`` boot clock at the return, ``duration_ns`` since the entry
 - ``cgroup_id`` inode of the cgroup v2 directory at the return
@@ -40,6 +43,15 @@ bpf/cuda.bpf.c).
 - ``result`` the CUresult, 0 for success
 - ``operation`` a code of `gpuledger.contract.operations.Operation`
 - ``ordinal`` the device as the process counts its devices, -1 where not known
+- ``count`` 1 (a source without tallies may leave it 0) and ``span_ns`` 0
+
+A *tally* (``span_ns`` above 0, ``count`` 1 or more) speaks of ``count`` calls alike in process, cgroup,
+operation, function, result and ordinal that returned in (time_ns - span_ns, time_ns]: ``duration_ns``,
+``bytes`` and ``launched_threads`` are sums, ``tid`` is 0. ``function`` 0 may stand for several.
+
+A *run* (``span_ns`` above 0, ``count`` 0) says of a tallied process that in (time_ns - span_ns, time_ns] it
+had work outstanding on a device for ``duration_ns``; for ``bytes`` ns of them a wait saw the end.
+The same run may be told several times, each time longer or the same.
 """
 
 RawEvents = npt.NDArray[np.void]
@@ -56,7 +68,7 @@ class Losses:
     """
 
     ring_full: int = 0
-    """Calls that found no room in the ring: drained too seldom."""
+    """Calls that found no room in the ring and none in the tallies: their process was not known."""
     threads_full: int = 0
     """Calls of threads that found no room in the table of threads."""
     return_without_entry: int = 0
@@ -71,11 +83,14 @@ class Losses:
     """Allocations that found no room: their free will carry 0 bytes."""
     duplicate: int = 0
     """Probes that fired a second time for one call, through another name of one library; nothing is lost."""
+    tallies_full: int = 0
+    """Calls that were to be tallied and found no room in the table."""
 
     @property
     def events(self) -> int:
         """Calls of which no event came out."""
-        return self.ring_full + self.threads_full + self.return_without_entry + self.unreturned
+        lost = self.ring_full + self.threads_full + self.return_without_entry + self.unreturned
+        return lost + self.tallies_full
 
 
 @dataclass(frozen=True, slots=True)

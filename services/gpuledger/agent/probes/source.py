@@ -23,9 +23,13 @@ from gpuledger.agent.probes.loading import loader_problem
 from gpuledger.agent.probes.ring import MappedRing
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.agent.probes.symbols import Limits
+from gpuledger.agent.probes.tallies import TallyReader
+from gpuledger.agent.rules import EVENT_GRACE_NS
 from gpuledger.agent.rules import EVENT_GRACE_NS
 from gpuledger.contract.errors import BadRecord, Unsupported
 
+DEFAULT_TALLY_CALLS_PER_S: Final = 50_000
+"""Of one process: a trainer makes some thousands; at 50,000 the traps alone take most of a core."""
 MINIMUM_KERNEL: Final = (5, 15)  # cookies of perf links; ring buffers are older
 _CAP_SYS_ADMIN: Final = 21
 _FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
@@ -47,6 +51,14 @@ class EventSource(Protocol):
     def delay_ns(self) -> int:
         """How long after it returned a call may still be handed over."""
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Columns of `RAW_EVENT` that it can not fill: nobody's work is seen whole then."""
+
+    @property
+    def delay_ns(self) -> int:
+        """How long after it returned a call may still be handed over."""
+
     def start(self) -> None:
         """Begins to observe. Raises Unsupported where this machine can not."""
 
@@ -58,7 +70,8 @@ class EventSource(Protocol):
         second."""
 
     def drain(self) -> RawEvents:
-        """All calls that returned since the last drain, in the order of the ring.
+        """All calls that returned since the last drain, in the order of the ring; then tallies, and runs of
+        outstanding work, of the processes that call so often that they are tallied.
 
         Each thread's are in time order; between threads it may differ by microseconds, rarely by the time for
         which a thread was preempted.
@@ -108,7 +121,9 @@ def _may_load() -> bool:
 
 
 class ProbeSource:
-    """`EventSource` over probes in the kernel, loaded as ``loader`` says, or by ``load`` if it is given."""
+    """`EventSource` over probes in the kernel, loaded as ``loader`` says, or by ``load`` if it is given.
+
+    A process that makes more than ``tally_calls_per_s`` calls is tallied (None: never, 0: always)."""
 
     def __init__(
         self,
@@ -117,6 +132,7 @@ class ProbeSource:
         loader: LoaderKind = LoaderKind.AUTO,
         load: Callable[[Limits], Loader] | None = None,
         scanner: LibraryScanner | None = None,
+        tally_calls_per_s: int | None = DEFAULT_TALLY_CALLS_PER_S,
     ) -> None:
         self._limits = limits or Limits()
         self._kind = loader
@@ -125,6 +141,8 @@ class ProbeSource:
         self._loader: Loader | None = None
         self._ring: MappedRing | None = None
         self._state: KernelState | None = None
+        self._tallies: TallyReader | None = None
+        self._tally_calls_per_s = tally_calls_per_s
         self._tracepoints: list[int] = []
         self._libraries: dict[tuple[int, int], AttachedLibrary] = {}
         self._refused: dict[tuple[int, int], LibraryReport] = {}
@@ -132,6 +150,16 @@ class ProbeSource:
         self._seen: list[Mapping] = []
         self._swept_ends = 0
         self._driver = DriverWatch()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """See `EventSource`; nothing is."""
+        return ()
+
+    @property
+    def delay_ns(self) -> int:
+        """See `EventSource`."""
+        return EVENT_GRACE_NS
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -153,7 +181,10 @@ class ProbeSource:
         self._loader = self._load(self._limits)
         try:
             self._ring = MappedRing(self._loader.map("events"), self._limits.ring_bytes)
-            self._state = KernelState(self._loader)
+            self._state = state = KernelState(self._loader)
+            state.set_tally_rate(self._tally_calls_per_s)
+            tallies, outstanding = (self._loader.map(name) for name in ("tallies", "outstanding"))
+            self._tallies = TallyReader(tallies, outstanding, state.tallied, state.process_ends, state.living)
             for program, tracepoint in TRACEPOINT_PROGRAMS.items():
                 fd = bpfsys.attach_raw_tracepoint(self._loader.program(program), tracepoint)
                 self._tracepoints.append(fd)
@@ -233,10 +264,15 @@ class ProbeSource:
 
     def drain(self) -> RawEvents:
         """See `EventSource`."""
-        if self._ring is None or self._ring.reader is None:
+        if self._ring is None or self._ring.reader is None or self._tallies is None:
             raise Unsupported("the event source is not started")
-        events, driver = self._ring.reader.drain(), self._driver.drain()
-        return np.concatenate([events, driver]) if len(driver) else events
+        events = self._ring.reader.drain()
+        more = [found for found in (self._driver.drain(), self._tallies.read()) if len(found)]
+        return np.concatenate([events, *more]) if more else events
+
+    def set_tally_rate(self, calls_per_s: int | None) -> None:
+        """From now on: see the constructor."""
+        self._started().set_tally_rate(calls_per_s)
 
     def losses(self) -> Losses:
         """See `EventSource`. What the driver's probes lost is in it."""
@@ -283,7 +319,7 @@ class ProbeSource:
         if self._ring is not None:
             self._ring.close()
             self._ring = None
-        self._state = None
+        self._state = self._tallies = None
         if self._loader is not None:
             self._loader.close()
             self._loader = None

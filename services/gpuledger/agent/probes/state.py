@@ -14,12 +14,15 @@ from typing import Final
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.events import DeviceUuid, Losses, Resident
 from gpuledger.agent.probes.loader import Loader
-from gpuledger.agent.probes.symbols import COUNTS
+from gpuledger.agent.probes.symbols import COUNTS, RATE_SLOT_NS
+from gpuledger.contract.clock import NS_PER_S
 
 _LOSS_NAMES: Final = tuple(f.name for f in fields(Losses))
-_PROCESS_ENDS, _NOT_READY = (len(_LOSS_NAMES) + COUNTS.index(name) for name in ("process_ends", "not_ready"))
+_PROCESS_ENDS, _NOT_READY, _TALLIED = (
+    len(_LOSS_NAMES) + COUNTS.index(name) for name in ("process_ends", "not_ready", "tallied")
+)
 
-_PROCESS: Final = struct.Struct("=QQQqqq")  # struct process of bpf/cuda.bpf.c
+_PROCESS: Final = struct.Struct("=QQQqqqQQQQQ")  # struct process of bpf/cuda.bpf.c
 _PROCESS_KEY: Final = struct.Struct("=I")
 _NEVER_NS: Final = 2**64 - 1
 _UUID: Final = struct.Struct("=16sQQ")  # struct uuid
@@ -33,7 +36,8 @@ class KernelState:
 
     def __init__(self, loader: Loader) -> None:
         self._maps = {
-            name: loader.map(name) for name in ("losses", "settled_ns", "processes", "late", "uuids", *_SWEPT)
+            name: loader.map(name)
+            for name in ("losses", "settled_ns", "processes", "late", "rates", "uuids", *_SWEPT)
         }
         self._cpus = bpfsys.cpus_possible()
 
@@ -48,6 +52,23 @@ class KernelState:
     def not_ready(self) -> int:
         """How many queries of streams and events were answered "not ready" so far, and made no record."""
         return self._counter(_NOT_READY)
+
+    def tallied(self) -> int:
+        """How many calls were tallied so far, and made no record."""
+        return self._counter(_TALLIED)
+
+    def set_tally_rate(self, calls_per_s: int | None) -> None:
+        """From now on a process is tallied that calls more often, until it calls half as often; None: never,
+        0: always."""
+        above, below = _NEVER_NS, 0
+        if calls_per_s is not None:
+            above = calls_per_s * RATE_SLOT_NS // NS_PER_S
+            below = above // 2
+        bpfsys.map_update(self._maps["rates"], struct.pack("=I", 0), struct.pack("=QQ", above, below))
+
+    def living(self) -> set[int]:
+        """The tokens of the processes that are observed and alive."""
+        return {token for _, token, _ in self._processes()}
 
     def _counter(self, index: int) -> int:
         values = bpfsys.map_lookup(self._maps["losses"], struct.pack("=I", index), 8 * self._cpus)

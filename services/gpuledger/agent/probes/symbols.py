@@ -22,7 +22,7 @@ from gpuledger.agent.probes.symbol import (
     Space,
     Symbol,
 )
-from gpuledger.contract.operations import Operation
+from gpuledger.contract.operations import LAUNCHES, SYNCHRONIZING, Operation
 
 __all__ = [
     "COUNTS",
@@ -58,7 +58,7 @@ _COOKIE_FIELDS: Final = (
 
 _SYMBOL_SHIFT: Final = sum(bits for _, bits in _COOKIE_FIELDS)
 
-COUNTS: Final = ("process_ends", "not_ready")
+COUNTS: Final = ("process_ends", "not_ready", "tallied")
 """What is counted behind the losses, and is none."""
 
 DRIVER_COUNTS: Final = ("ring_full", "threads_full", "return_without_entry", "registrations_full")
@@ -67,6 +67,13 @@ DRIVER_COUNTS: Final = ("ring_full", "threads_full", "return_without_entry", "re
 PAGE_BYTES: Final = mmap.PAGESIZE  # the unit in which the kernel sizes ring buffers
 CUDA_ERROR_NOT_READY: Final = 600  # cuda.h
 MAX_LISTED_COPIES: Final = 1024  # whose bytes are summed, some 15 ns each; the rest of a longer batch is not
+RATE_SLOT_NS: Final = 100_000_000  # a burst of a tenth of a second is worth a change
+RUN_NS: Final = 1_000_000  # what a tally's intervals are joined up to: a thousandth of a second of a window
+RUN_GAP_NS: Final = 250_000  # idle for longer is told as it was: four records a millisecond at most
+LOCK_TRIES: Final = 64  # some 20 ns each; what they protect takes less than 0.2 us
+MIN_BLOCKED_NS: Final = 4_000  # as attribution sees it: a call that returns sooner did not wait
+MIN_BLOCKED_PART: Final = 10  # of the interval; a shorter wait says the work may have been done long before
+MAX_TALLIES_OF_PROCESS: Final = 1024  # functions and results of one process that are told apart
 TOKEN_PID_BITS: Final = 8  # 256 pids may begin in one nanosecond; 2^56 ns of boot clock are 2.2 years
 
 
@@ -87,11 +94,12 @@ class Limits:
     """Sizes of the kernel-side tables. All but the ring are allocated as they fill."""
 
     ring_bytes: int = 16 << 20
-    """190,000 events: 1.9 s of 100,000 calls a second between two drains. A power of two."""
+    """160,000 events: 1.6 s of 100,000 calls a second between two drains. A power of two."""
     threads: int = 65_536
     processes: int = 16_384
     contexts: int = 65_536
     allocations: int = 1 << 20
+    tallies: int = 65_536
 
     def __post_init__(self) -> None:
         if self.ring_bytes < PAGE_BYTES or self.ring_bytes & (self.ring_bytes - 1):
@@ -108,6 +116,8 @@ class Limits:
             "resident": self.contexts,
             "uuids": self.contexts,
             "allocations": self.allocations,
+            "tallies": self.tallies,
+            "outstanding": self.contexts,
         }
 
 
@@ -123,6 +133,16 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
         "MAX_PROCESSES": limits.processes,
         "MAX_CONTEXTS": limits.contexts,
         "MAX_ALLOCATIONS": limits.allocations,
+        "MAX_TALLIES": limits.tallies,
+        "MAX_TALLIES_OF_PROCESS": MAX_TALLIES_OF_PROCESS,
+        "RATE_SLOT_NS": RATE_SLOT_NS,
+        "RUN_NS": RUN_NS,
+        "RUN_GAP_NS": RUN_GAP_NS,
+        "LOCK_TRIES": LOCK_TRIES,
+        "MIN_BLOCKED_NS": MIN_BLOCKED_NS,
+        "MIN_BLOCKED_PART": MIN_BLOCKED_PART,
+        "LAUNCHES_MASK": sum(1 << code for code in LAUNCHES),
+        "SYNCHRONIZING_MASK": sum(1 << code for code in SYNCHRONIZING),
         "MAX_NESTED_CALLS": 4,
         "MAX_CONTEXT_STACK": 8,
         "MAX_LISTED_LAUNCHES": 16,

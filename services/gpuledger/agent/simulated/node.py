@@ -203,6 +203,7 @@ def _second(actor: Actor) -> RawEvents:
 def _fill(rows: RawEvents, actor: Actor) -> None:
     rows["pid"] = rows["tid"] = actor.pid
     rows["cgroup_id"] = actor.cgroup_id
+    rows["count"] = 1
     rows["ordinal"] = actor.device
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from gpuledger.agent.coarsen import Intervals, OutstandingIntervals
-from gpuledger.agent.events import Events, no_events
+from gpuledger.agent.events import Events, calls, no_events
 from gpuledger.agent.state import NodeState
+from gpuledger.agent.tallied import TalliedProcesses
 from gpuledger.contract.clock import NS_PER_S
 from gpuledger.contract.operations import COPIES_D2D, COPIES_D2H, COPIES_H2D, LAUNCHES, Operation
 
@@ -80,11 +81,12 @@ class Activity:
         self._state = state
         self._start_ns = start_ns
         self._waiting: Events = no_events()
+        self._tallied = TalliedProcesses()
 
     def add(self, events: Events) -> None:
         """Events in any order."""
         if len(events):
-            self._waiting = np.concatenate((self._waiting, events))
+            self._waiting = np.concatenate((self._waiting, self._tallied.take(events)))
 
     def close(self, end_ns: int, ended: Mapping[int, int]) -> Snapshot:
         """What was done up to ``end_ns``; ``ended``: when processes ended that are gone (agent time)."""
@@ -94,6 +96,8 @@ class Activity:
         open_ = {key: pending.since_ns for key, pending in self._state.outstanding.items()}
         told = OutstandingIntervals(self._start_ns, open_)
         parts = [told.apply(events), told.end(end_ns, dict(ended))]
+        self._tallied.begin(self._start_ns, ())
+        parts.append(self._tallied.close(self._start_ns, end_ns, ended))
         self._state.apply(events)
         busy, whole = _shares(parts, self._start_ns, end_ns)
         snapshot = Snapshot(
@@ -106,7 +110,7 @@ class Activity:
                 )
                 for place, d in enumerate(self._state.layout.devices)
             ],
-            events=len(events),
+            events=calls(events),
         )
         self._state.settle(end_ns)
         self._start_ns = end_ns
@@ -123,9 +127,9 @@ class Activity:
             own = events[events["process"] == index]
             good = own["result"] == 0
             consumer.processes += 1
-            consumer.launches += int((good & np.isin(own["operation"], _LAUNCHES)).sum())
+            consumer.launches += calls(own[good & np.isin(own["operation"], _LAUNCHES)])
             consumer.copied_bytes += int(own["bytes"][good & np.isin(own["operation"], _COPIES)].sum())
-            consumer.errors += int((~good).sum())
+            consumer.errors += calls(own[~good])
             devices = {d for p, d in (*resident, *busy) if p == index} | set(own["device"].tolist())
             consumer.devices = sorted({*consumer.devices, *(int(d) for d in devices if d >= 0)})
             consumer.memory_bytes += sum(size for (p, _), size in resident.items() if p == index)
