@@ -25,7 +25,6 @@ from gpuledger.agent.probes.state import KernelState
 from gpuledger.agent.probes.symbols import Limits
 from gpuledger.agent.probes.tallies import TallyReader
 from gpuledger.agent.rules import EVENT_GRACE_NS
-from gpuledger.agent.rules import EVENT_GRACE_NS
 from gpuledger.contract.errors import BadRecord, Unsupported
 
 DEFAULT_TALLY_CALLS_PER_S: Final = 50_000
@@ -42,14 +41,6 @@ by name stay."""
 
 class EventSource(Protocol):
     """A stream of calls into the CUDA driver. One thread uses it; it owns what it opened until `close`."""
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Columns of `RAW_EVENT` that it can not fill: nobody's work is seen whole then."""
-
-    @property
-    def delay_ns(self) -> int:
-        """How long after it returned a call may still be handed over."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -150,16 +141,6 @@ class ProbeSource:
         self._seen: list[Mapping] = []
         self._swept_ends = 0
         self._driver = DriverWatch()
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """See `EventSource`; nothing is."""
-        return ()
-
-    @property
-    def delay_ns(self) -> int:
-        """See `EventSource`."""
-        return EVENT_GRACE_NS
 
     @property
     def missing(self) -> tuple[str, ...]:
