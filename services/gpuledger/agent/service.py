@@ -263,6 +263,8 @@ class Agent:
     def _put(self, parts: Iterable[Part]) -> None:
         self._cutter.pressure = int(self._queue.pressure)
         for part in parts:
+            if isinstance(part, EventBatch) and self._source is not None:
+                part.missing = list(self._source.missing)
             keyframe = isinstance(part, Holdings) and part.keyframe
             headers = RecordHeaders.of(part.header, _KIND_OF[type(part)], keyframe)
             self._queue_record(part, self._settings.node.key, tuple(headers.to_kafka()))

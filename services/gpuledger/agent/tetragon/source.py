@@ -121,8 +121,7 @@ class TetragonSource:
                 if row is not None:
                     rows.append(row)
         events = np.zeros(len(rows), RAW_EVENT)
-        if "count" in (RAW_EVENT.names or ()):
-            events["count"] = 1
+        events["count"] = 1
         for name, values in zip(_COLUMNS, zip(*rows, strict=True), strict=False):
             events[name] = values
         return events

@@ -42,6 +42,7 @@ class EventBatch:
     tallied_process: Longs = dataclasses.field(default_factory=no_longs)
     tallied_by: Longs = dataclasses.field(default_factory=no_longs)
     tallied_since_ns: Longs = dataclasses.field(default_factory=no_longs)
+    missing: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclass(slots=True)
