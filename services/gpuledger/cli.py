@@ -38,6 +38,7 @@ COMMANDS = {
     "config": "gpuledger.configuration.cli:app",
     "prices": "gpuledger.configuration.prices_cli:app",
     "teams": "gpuledger.configuration.teams_cli:app",
+    "simulate": "gpuledger.simulate.cli:simulate",
     "topics": "gpuledger.bus.cli:topics_app",
     "schemas": "gpuledger.bus.cli:schemas_app",
 }

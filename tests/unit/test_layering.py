@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "inventory": {"contract", "bus", "kube", "logs"},
     "agent": {"contract", "bus", "kube", "logs"},
     "charge": {"contract", "pricing", "attribution", "agent"},
+    "simulate": {"contract", "bus", "pricing"},
     "processor": {"contract", "bus", "pricing", "attribution"},
     "configuration": {"contract", "bus", "pricing", "warehouse"},
     "warehouse": {"contract", "localstack"},

@@ -1,0 +1,106 @@
+"""`gpuledger simulate`: a fleet with a known truth, into files or a Kafka."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from gpuledger.bus import BusSettings
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.errors import ConfigError
+from gpuledger.contract.windows import DEFAULT_WINDOW_NS, HOUR_NS, NS_PER_S
+from gpuledger.pricing.yaml_values import instant_ns
+from gpuledger.simulate.emit import Emitted, Files, Topics, emit
+from gpuledger.simulate.spec import FleetSpec
+
+
+def simulate(
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs of the fleet, eight a node.")] = 16,
+    hours: Annotated[float, typer.Option(help="How long.")] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same fleet, to the byte.")] = 1,
+    clusters: Annotated[int, typer.Option(min=1, help="Clusters that the nodes are dealt out to.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory for Avro files and truth.csv; without it everything goes to Kafka."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="First instant, such as 2026-12-01T00:00:00Z. Default: so that it ends now."),
+    ] = None,
+    window: Annotated[int, typer.Option(help="Window length in seconds.")] = DEFAULT_WINDOW_NS // NS_PER_S,
+    calm: Annotated[bool, typer.Option(help="No crashes of agents and no nodes that come or go.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was sent as JSON.")] = False,
+) -> None:
+    """Send what the agents of a simulated fleet would send, and keep what really happened.
+
+    Nodes, pods, sharing, crashes and activity follow from the seed alone; docs/simulate.md says which public
+    traces the proportions come from.
+    """
+    window_ns = window * NS_PER_S
+    length = round(hours * HOUR_NS)
+    begin = instant_from(start) if start else SystemClock().unix_ns() - length
+    try:
+        spec = FleetSpec(
+            gpus=gpus,
+            hours=hours,
+            seed=seed,
+            start_ns=begin - begin % window_ns if window_ns else begin,
+            window_ns=window_ns,
+            clusters=clusters,
+        )
+        if calm:
+            spec = replace(spec, agent_crashes=0.0, node_ends=0.0)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    sent = _run(spec, out)
+    total = {
+        "gpus": spec.gpus, "nodes": spec.nodes, "start_ns": spec.start_ns, "end_ns": spec.end_ns,
+        "windows": sent.windows, "records": sent.records, "calls": sent.calls,
+    }  # fmt: skip
+    if as_json:
+        print(json.dumps(total))
+        return
+    what = f"{sent.records} records with {sent.calls} calls of {spec.nodes} nodes over {sent.windows} windows"
+    print(f"{what}: {f'files in {out}' if out else 'gpu.telemetry and gpu.nodes'}")
+
+
+def instant_from(text: str) -> int:
+    """ns since the Unix epoch. Raises ConfigError."""
+    try:
+        return instant_ns(text)
+    except ValueError as error:
+        raise ConfigError(str(error), "--start") from None
+
+
+def _run(spec: FleetSpec, out: Path | None) -> Emitted:
+    columns = (
+        TextColumn("windows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=(spec.end_ns - spec.start_ns) // spec.window_ns)
+        if out is not None:
+            files = Files(out)
+            try:
+                return emit(spec, files, lambda done: progress.update(task, completed=done), files.true)
+            finally:
+                files.close()
+        topics = Topics(BusSettings.load())
+        try:
+            return emit(spec, topics, lambda done: progress.update(task, completed=done))
+        finally:
+            topics.close()
