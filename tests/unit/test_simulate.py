@@ -62,6 +62,8 @@ def test_an_epochs_records_are_numbered_without_holes(number: int) -> None:
         for one, other in pairwise(headers):
             same = one.window_start_ns == other.window_start_ns
             assert other.part == (one.part + 1 if same else 0)
+        began_inside = headers[0].epoch_ns + headers[0].clock_offset_ns > headers[0].window_start_ns
+        assert headers[0].part == int(began_inside)
             assert same or one.last, "a window is closed before the next begins"
 
 
@@ -85,7 +87,8 @@ def test_every_window_adds_up_whatever_happened_in_it(number: int) -> None:
 def window(spec: FleetSpec, number: int, start: int) -> NodeWindow:
     plan = plan_node(spec, number)
     found = list(window_records(spec, plan, start))
-    whole = len({record.header.epoch_ns for record in found}) == 1 and found[-1].header.last
+    whole = len(found) > 0 and found[-1].header.last and found[0].header.part == 0
+    whole = whole and len({record.header.epoch_ns for record in found}) == 1
     lives = max(plan.launched_ns, start), min(plan.ended_ns, start + spec.window_ns)
     return NodeWindow(
         *plan.key, start, spec.window_ns, Revision(0, len(found), 0, 1),

@@ -60,7 +60,7 @@ class _OfLife:
         first = life.start_ns - life.start_ns % spec.window_ns
         before = (window - first) // spec.window_ns
         self._sequence = _RECORDS_A_WINDOW * before + len(plan.changes_between(life.start_ns, window))
-        self._part = 0
+        self._part = 0 if start == window else 1  # who begins inside a window never looks complete
 
     def records(self, whole: Activity) -> Iterator[Telemetry]:
         seen = between(self._plan, whole, self._start, self._stop)
