@@ -62,9 +62,9 @@ def test_an_epochs_records_are_numbered_without_holes(number: int) -> None:
         for one, other in pairwise(headers):
             same = one.window_start_ns == other.window_start_ns
             assert other.part == (one.part + 1 if same else 0)
+            assert same or one.last, "a window is closed before the next begins"
         began_inside = headers[0].epoch_ns + headers[0].clock_offset_ns > headers[0].window_start_ns
         assert headers[0].part == int(began_inside)
-            assert same or one.last, "a window is closed before the next begins"
 
 
 def test_agents_crash_and_come_back_and_nodes_come_and_go() -> None:
