@@ -28,7 +28,8 @@ from gpuledger.logs import EventLog
 
 MAX_FLYING = 256  # records; a round trip takes milliseconds, more would only be sent twice after a break
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
-IDLE_S = 0.1
+IDLE_S = 0.5  # how soon a stop is heard; a record that comes wakes it at once
+DRAIN_S = 0.1
 STOP_S = 5.0  # a thread that waits for a broker's answer longer than that is left behind: it sends no more
 POLL_S = 0.02
 REGISTRY_RETRY_S = 1.0  # the pause is ours, so that a stop is heard within a second
@@ -57,8 +58,8 @@ class Publisher:
         """Wait until Kafka has everything; False where it has not after that time."""
         waited = 0.0
         while not self._queue.is_empty and waited < timeout_s:
-            sleep(IDLE_S)
-            waited += IDLE_S
+            sleep(DRAIN_S)
+            waited += DRAIN_S
         return self._queue.is_empty
 
     def stop(self) -> None:

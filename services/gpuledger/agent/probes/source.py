@@ -60,6 +60,10 @@ class EventSource(Protocol):
         """Probes libraries that processes have mapped since; returns how many files are new. Call it each
         second."""
 
+    @property
+    def filled_ratio(self) -> float:
+        """How full the place is where calls wait for `drain`, 0 to 1; what comes when it is full is lost."""
+
     def drain(self) -> RawEvents:
         """All calls that returned since the last drain, in the order of the ring; then tallies, and runs of
         outstanding work, of the processes that call so often that they are tallied.
@@ -242,6 +246,13 @@ class ProbeSource:
             return
         with state.attaching():
             self._libraries[file.key] = attach_library(self._loader, file)
+
+    @property
+    def filled_ratio(self) -> float:
+        """See `EventSource`."""
+        if self._ring is None or self._ring.reader is None:
+            return 0.0
+        return self._ring.reader.pending_bytes / self._ring.reader.ring_bytes
 
     def drain(self) -> RawEvents:
         """See `EventSource`."""

@@ -48,6 +48,11 @@ class SimulatedSource:
         """See EventSource.refresh; nothing new ever comes."""
         return 0
 
+    @property
+    def filled_ratio(self) -> float:
+        """See EventSource.filled_ratio; nothing waits."""
+        return 0.0
+
     def drain(self) -> RawEvents:
         """See EventSource.drain. The first call gives the beginnings of all processes."""
         now = self._clock.boot_ns()

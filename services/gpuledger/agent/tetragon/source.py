@@ -107,6 +107,11 @@ class TetragonSource:
         """See EventSource.refresh; which libraries are watched is Tetragon's affair."""
         return 0
 
+    @property
+    def filled_ratio(self) -> float:
+        """See `EventSource.filled_ratio`; what waits lies in the file."""
+        return 0.0
+
     def drain(self) -> RawEvents:
         """See EventSource.drain. In the order of the file, which is nearly that of time."""
         if self._since_ns is None:

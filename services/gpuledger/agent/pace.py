@@ -1,0 +1,26 @@
+"""How often the agent's loop goes round: rarely, for a round costs something however little there is to do;
+but before the source is full."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final, Protocol
+
+LOOKS: Final = 5
+LOOK_S: Final = 0.1  # a ring holds a tenth of a second of a million calls a second
+MUCH_RATIO: Final = 1 / 16  # of what the source can hold
+
+
+class Filling(Protocol):
+    """What fills while the loop rests."""
+
+    @property
+    def filled_ratio(self) -> float:
+        """How full it is, 0 to 1."""
+
+
+def rest(stop: threading.Event, source: Filling | None) -> None:
+    """Wait half a second (a window's last part is due within one), less if the source fills or all ends."""
+    for _ in range(LOOKS):
+        if (source is not None and source.filled_ratio > MUCH_RATIO) or stop.wait(LOOK_S):
+            return
