@@ -18,10 +18,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figures import repeat, write_figure
+from gpuledger.contract.charge_columns import (
+    DOUBLE_COLUMNS,
+    EFFECTIVE_COLUMNS,
+    KNOWN_COLUMNS,
+    LONG_COLUMNS,
+    NANO_COLUMNS,
+    TEXT_COLUMNS,
+)
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.records import ChargeSet
 from gpuledger.sink.batcher import Batch
-from gpuledger.sink.tables import DOUBLE_COLUMNS, LONG_COLUMNS, MONEY_COLUMNS, TEXT_COLUMNS, Arrival
+from gpuledger.sink.tables import Arrival
 from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse, connect, migrate
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
@@ -59,9 +67,9 @@ def charge_set(rng: np.random.Generator, node: int, window_start_ns: int, revisi
         columns[name] = rng.integers(0, WINDOW_NS, ROWS_OF_SET)
     for name in DOUBLE_COLUMNS:
         columns[name] = rng.random(ROWS_OF_SET)
-    for name in (*(f"{name}_nano" for name in MONEY_COLUMNS), "effectively_used_ns", "effectively_used_nano"):
+    for name in (*NANO_COLUMNS, *EFFECTIVE_COLUMNS):
         columns[name] = rng.integers(0, 40_000_000, ROWS_OF_SET)
-    columns["priced"] = columns["effective_known"] = np.ones(ROWS_OF_SET, np.int64)
+    columns |= dict.fromkeys(KNOWN_COLUMNS, np.ones(ROWS_OF_SET, np.int64))
     return ChargeSet(
         "prod",
         f"node-{node}",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from gpuledger.attribution.charges import ROW_COLUMNS, TEXT_COLUMNS
+from gpuledger.contract.charge_columns import ROW_COLUMNS, TEXT_COLUMNS
 from gpuledger.contract.records import ChargeSet
 
 KEY = ("cluster", "node", "window_start_ns", "device", "consumer_kind", "consumer", "container", "reason")

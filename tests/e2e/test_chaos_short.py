@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.attribution.charges import ROW_COLUMNS, TEXT_COLUMNS
+from gpuledger.contract.charge_columns import ROW_COLUMNS, TEXT_COLUMNS
 from tests.chaos import rows, truth
 from tests.chaos.__main__ import run
 from tests.chaos.faults import schedule

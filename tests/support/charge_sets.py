@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuledger.contract.charge_columns import DOUBLE_COLUMNS, LONG_COLUMNS, NANO_COLUMNS, TEXT_COLUMNS
 from gpuledger.contract.records import ChargeSet
-from gpuledger.sink.tables import DOUBLE_COLUMNS, LONG_COLUMNS, MONEY_COLUMNS, TEXT_COLUMNS, Arrival
+from gpuledger.sink.tables import Arrival
 
 WINDOW_NS = 10_000_000_000
 HOUR_NS = 3_600_000_000_000
@@ -47,8 +48,8 @@ def charge_set(
         columns[name] = rng.integers(0, 10**9, rows)
     for name in DOUBLE_COLUMNS:
         columns[name] = rng.random(rows)
-    for name in MONEY_COLUMNS:
-        columns[f"{name}_nano"] = rng.integers(0, 10**9, rows) if nano is None else np.full(rows, nano)
+    for name in NANO_COLUMNS:
+        columns[name] = rng.integers(0, 10**9, rows) if nano is None else np.full(rows, nano)
     columns["effectively_used_ns"] = rng.integers(0, 10**9, rows)
     columns["effectively_used_nano"] = rng.integers(0, 10**9, rows)
     columns["priced"] = np.full(rows, int(priced), np.int64)

@@ -3,43 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+from gpuledger.contract.charge_columns import ROW_COLUMNS, TEXT_COLUMNS
 from gpuledger.contract.records import ChargeSet
 
-TEXT_COLUMNS = (
-    "device",
-    "consumer_kind",
-    "consumer",
-    "container",
-    "reason",
-    "region",
-    "zone",
-    "instance_type",
-    "capacity_type",
-    "parent_uuid",
-    "gpu_model",
-    "mig_profile",
-    "sharing",
-    "namespace",
-    "pod",
-    "workload",
-    "team",
-    "cost_centre",
-    "currency",
-    "policy",
-    "price_ids",
-    "evidence",
-)
 MONEY_COLUMNS = ("used_nano", "held_idle_nano", "unallocated_nano", "unobserved_nano")
 TIME_COLUMNS = ("used_ns", "held_idle_ns", "unallocated_ns", "unobserved_ns")
-NOT_ROWS = frozenset({"offset_starts", "offset_counts", "texts"})
-ROW_COLUMNS = tuple(
-    item.name
-    for item in fields(ChargeSet)
-    if item.name not in NOT_ROWS and (item.type in ("Longs", "Doubles"))
-)
 
 
 @dataclass(frozen=True, slots=True)

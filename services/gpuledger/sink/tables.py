@@ -10,6 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from gpuledger.contract.charge_columns import (
+    DOUBLE_COLUMNS,
+    EFFECTIVE_COLUMNS,
+    LONG_COLUMNS,
+    NANO_COLUMNS,
+    ROW_COLUMNS,
+    TEXT_COLUMNS,
+    money_name,
+)
 from gpuledger.contract.records import ChargeSet
 from gpuledger.contract.revision import Revision
 
@@ -17,28 +26,7 @@ _MONEY = pa.decimal128(38, 9)  # Decimal(38, 9) of the warehouse: nano-units wit
 _TIME = pa.timestamp("ms", tz="UTC")
 NS_PER_MS = 1_000_000
 
-# Columns of a set that are indexes into its texts, columns that are whole numbers, and measured ones.
-TEXT_COLUMNS = (
-    "device", "consumer_kind", "consumer", "container", "reason", "region", "zone", "instance_type",
-    "capacity_type", "parent_uuid", "gpu_model", "mig_profile", "sharing", "namespace", "pod", "workload",
-    "team", "cost_centre", "currency", "policy", "price_ids", "evidence",
-)  # fmt: skip
-LONG_COLUMNS = (
-    "used_ns", "held_idle_ns", "unallocated_ns", "unobserved_ns", "unpriced_ns", "borrowed_ns", "busy_ns",
-    "launches", "launched_threads", "bytes_h2d", "bytes_d2h", "bytes_d2d", "memory_peak_bytes",
-    "synchronize_wait_ns", "api_errors", "xid", "confidence_low_ns", "confidence_high_ns", "lost_events",
-    "flags",
-)  # fmt: skip
-DOUBLE_COLUMNS = (
-    "entitlement", "memory_byte_seconds", "sm_active", "sm_occupancy", "tensor_active", "dram_active",
-    "framebuffer_used_bytes", "energy_joules", "completeness",
-)  # fmt: skip
-MONEY_COLUMNS = ("used", "held_idle", "unallocated", "unobserved", "borrowed")  # + _nano in the set
-_ROW_FIELDS = (
-    *TEXT_COLUMNS, *LONG_COLUMNS, *DOUBLE_COLUMNS, *(f"{name}_nano" for name in MONEY_COLUMNS),
-    "effectively_used_ns", "effectively_used_nano", "priced", "effective_known",
-)  # fmt: skip
-_row_fields = attrgetter(*_ROW_FIELDS)
+_row_columns = attrgetter(*ROW_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +59,7 @@ def charge_rows(arrivals: Sequence[Arrival]) -> pa.Table:
     sets = [a.charges for a in arrivals]
     counts = np.array([a.rows for a in arrivals], np.int64)
     joined = dict(
-        zip(_ROW_FIELDS, map(np.concatenate, zip(*map(_row_fields, sets), strict=True)), strict=True)
+        zip(ROW_COLUMNS, map(np.concatenate, zip(*map(_row_columns, sets), strict=True)), strict=True)
     )
     priced, effective = joined["priced"] != 0, joined["effective_known"] != 0
     columns: dict[str, pa.Array] = {
@@ -91,10 +79,11 @@ def charge_rows(arrivals: Sequence[Arrival]) -> pa.Table:
         columns[name] = pa.array(joined[name])
     for name in DOUBLE_COLUMNS:
         columns[name] = pa.array(joined[name], mask=np.isnan(joined[name]))  # NaN: missing
-    for name in MONEY_COLUMNS:
-        columns[name] = _money(joined[f"{name}_nano"], priced)
-    columns["effectively_used_ns"] = pa.array(joined["effectively_used_ns"], mask=~effective)
-    columns["effectively_used"] = _money(joined["effectively_used_nano"], priced & effective)
+    for name in NANO_COLUMNS:
+        columns[money_name(name)] = _money(joined[name], priced)
+    time, money = EFFECTIVE_COLUMNS
+    columns[time] = pa.array(joined[time], mask=~effective)
+    columns[money_name(money)] = _money(joined[money], priced & effective)
     return pa.table(columns)
 
 
