@@ -108,7 +108,7 @@ class World:
         for arguments in (
             ["topics", "apply", "--partitions", str(PARTITIONS), "--replication", "1"],
             ["schemas", "register"],
-            ["config", "apply", *documents],
+            ["config", "apply", "--yes", *documents],
             ["warehouse", "migrate"],
         ):
             _run(arguments, env)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
@@ -113,7 +114,63 @@ def test_the_command_refuses_whole_what_has_a_mistake(
     refused = CliRunner().invoke(app, ["apply", str(good), str(bad)])
     assert isinstance(refused.exception, InvalidDocument)
     assert not Documents(ledger, FixedClock()).versions(PriceBookVersion)
-    done = CliRunner().invoke(app, ["apply", str(good), "--json", "--author", "a"])
-    assert json.loads(done.stdout)["applied"] == [
-        {"kind": "prices", "version": 1, "active_from_ns": 0, "unchanged": False}
-    ]
+    done = CliRunner().invoke(app, ["apply", str(good), "--json", "--yes", "--author", "a"])
+    (applied,) = json.loads(done.stdout)["applied"]
+    assert applied.pop("diff") == [{"sign": "+", "id": "a", "what": "per gpu, unit_price 1, currency USD"}]
+    assert applied.pop("effect")["ranges"] == []
+    assert applied == {"kind": "prices", "version": 1, "active_from_ns": 0, "unchanged": False}
+
+
+def applying(ledger: BusSettings, *arguments: str, said: str = "") -> Result:
+    """`gpuledger config apply`, with what a person types where somebody sits there."""
+    places = {
+        "GPULEDGER_KAFKA_BOOTSTRAP": ledger.kafka_bootstrap,
+        "GPULEDGER_REGISTRY_URL": ledger.registry_url,
+        "GPULEDGER_WAREHOUSE_URL": "",
+    }
+    return CliRunner(env=places).invoke(app, ["apply", *arguments], input=said)
+
+
+def test_a_dry_run_publishes_nothing_and_its_exit_code_says_whether_something_would_change(
+    ledger: BusSettings, tmp_path: Path
+) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text(TEXT % "1")
+    tried = applying(ledger, str(path), "--dry-run")
+    assert tried.exit_code == 4
+    assert "version 1 would hold from the beginning" in tried.stdout
+    assert not Documents(ledger, FixedClock()).versions(PriceBookVersion)
+    assert applying(ledger, str(path), "--yes").exit_code == 0
+    assert applying(ledger, str(path), "--dry-run").exit_code == 0
+
+
+def test_a_change_is_shown_with_the_past_that_it_is_for_before_anything_is_published(
+    ledger: BusSettings, tmp_path: Path
+) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text(TEXT % "1")
+    applying(ledger, str(path), "--yes")
+    path.write_text(TEXT % "2")
+    tried = applying(ledger, str(path), "--dry-run")
+    assert "~ a: unit_price 1 -> 2, list_price 1 -> 2" in tried.stdout
+    assert "The past from the beginning to" in tried.stdout
+    assert "no warehouse was given (--url)" in tried.stdout
+    assert "until a generation is announced" in tried.stdout
+
+
+def test_nothing_is_published_where_nobody_says_yes(ledger: BusSettings, tmp_path: Path) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text(TEXT % "1")
+    refused = applying(ledger, str(path))
+    assert isinstance(refused.exception, Refused)
+    assert "--yes" in str(refused.exception)
+    assert isinstance(applying(ledger, str(path), "--json").exception, Refused)
+    assert not Documents(ledger, FixedClock()).versions(PriceBookVersion)
+
+
+def test_a_yes_to_what_is_no_longer_so_publishes_nothing(ledger: BusSettings) -> None:
+    documents = Documents(ledger, FixedClock())
+    seen = documents.apply(read_prices(TEXT % "1", "p.yaml"), dry_run=True)
+    documents.apply(read_prices(TEXT % "2", "p.yaml"), author="other")
+    with pytest.raises(Refused, match="published by other meanwhile"):
+        documents.apply(read_prices(TEXT % "1", "p.yaml"), seen=seen)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Any, NamedTuple
 
+from gpuledger.configuration.effect import LedgerHour
 from gpuledger.contract.errors import Refused
-from gpuledger.contract.windows import NS_PER_S
+from gpuledger.contract.windows import HOUR_NS, NS_PER_S
+from gpuledger.pricing.changes import Range
 from gpuledger.warehouse import Warehouse, connect
 
 LATEST_S = (1 << 32) - 1  # a DateTime of ClickHouse ends in February 2106
@@ -23,6 +26,47 @@ ORDER BY window_start DESC
 LIMIT 1 BY cluster, namespace, consumer
 LIMIT 20
 """
+
+_IN_RANGE = """
+WHERE {time} >= fromUnixTimestamp({{from:UInt32}}) AND {time} < fromUnixTimestamp({{until:UInt32}})
+  AND (empty({{clusters:Array(String)}}) OR cluster IN {{clusters:Array(String)}})
+"""
+# A commitment that was not used is no device's.
+_HOURS = (
+    """
+SELECT toUnixTimestamp(hour), cluster, region, zone, instance_type, capacity_type, gpu_model, mig_profile,
+       if(device = 'node', 'node', 'gpu') AS kind, consumer_kind, namespace, workload, team, price_ids,
+       currency, sum(h.total), sum(h.total_ns), sum(h.unpriced_ns), sum(h.windows_ns)
+FROM charges_hourly AS h
+"""
+    + _IN_RANGE.format(time="hour")
+    + """
+  AND reason != 'commitment'
+GROUP BY hour, cluster, region, zone, instance_type, capacity_type, gpu_model, mig_profile, kind,
+         consumer_kind, namespace, workload, team, price_ids, currency
+ORDER BY hour DESC
+LIMIT {limit:UInt32}
+"""
+)
+_GPUS = (
+    """
+SELECT cluster, instance_type, max(gpus) FROM
+(
+    SELECT cluster, instance_type, node, uniqExact(if(parent_uuid = '', device, parent_uuid)) AS gpus
+    FROM charges_hourly
+"""
+    + _IN_RANGE.format(time="hour")
+    + """
+      AND device NOT IN ('node', '-')
+    GROUP BY cluster, instance_type, node
+)
+GROUP BY cluster, instance_type
+"""
+)
+_WINDOWS = "SELECT uniqExact(cluster, node, window_start) FROM charges" + _IN_RANGE.format(
+    time="window_start"
+)
+MAX_HOUR_ROWS = 200_000  # a Python value each; a fleet of many teams has some thousand an hour
 
 
 class LedgerPod(NamedTuple):
@@ -67,3 +111,37 @@ def pod_in_ledger(url: str, pod: str, cluster: str, at_ns: int) -> LedgerPod:
     if len(places) > 1:
         raise Refused(f"{pod} is more than one pod; say --cluster and namespace/name: {', '.join(places)}")
     return found[0]
+
+
+def hours_of(warehouse: Warehouse, one: Range) -> tuple[list[LedgerHour], bool]:
+    """The hours that a range touches, newest first, and whether there were more than are looked at."""
+    rows = warehouse.rows(_HOURS, _parameters(one, HOUR_NS) | {"limit": MAX_HOUR_ROWS + 1})
+    hours = [
+        LedgerHour._make((int(row[0]) * NS_PER_S, *row[1:15], _nano(row[15]), *map(int, row[16:])))
+        for row in rows
+    ]
+    return hours[:MAX_HOUR_ROWS], len(hours) > MAX_HOUR_ROWS
+
+
+def gpus_of_nodes(warehouse: Warehouse, one: Range) -> dict[tuple[str, str], int]:
+    """GPUs of a node by (cluster, instance type), as the ledger has seen them."""
+    rows = warehouse.rows(_GPUS, _parameters(one, HOUR_NS))
+    return {(cluster, kind): int(gpus) for cluster, kind, gpus in rows}
+
+
+def windows_of(warehouse: Warehouse, one: Range) -> int:
+    """Windows of a range that the ledger still has."""
+    return int(warehouse.rows(_WINDOWS, _parameters(one, NS_PER_S))[0][0])
+
+
+def _parameters(one: Range, grain_ns: int) -> dict[str, Any]:
+    start = one.from_ns - one.from_ns % grain_ns
+    return {
+        "from": min(start // NS_PER_S, LATEST_S),
+        "until": min(one.to_ns // NS_PER_S, LATEST_S),
+        "clusters": list(one.clusters),
+    }
+
+
+def _nano(amount: Decimal | None) -> int:
+    return 0 if amount is None else int(amount.scaleb(9))

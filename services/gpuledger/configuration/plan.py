@@ -16,11 +16,18 @@ MARGIN_NS = 15 * NS_PER_S  # between planning and the broker's acknowledgement
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of a document. ``version`` is the published one, or the last one where it is unchanged."""
+    """What became of a document. ``version`` is the published one, or the last one where it is unchanged;
+    ``known`` are those that were there before."""
 
     kind: str
     version: Version
     unchanged: bool
+    known: tuple[Version, ...] = ()
+
+    @property
+    def last(self) -> Version | None:
+        """The newest of those that were there before."""
+        return max(self.known, key=lambda version: version.version, default=None)
 
 
 def plan_version(

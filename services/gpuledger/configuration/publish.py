@@ -72,16 +72,23 @@ class Documents:
         author: str = "",
         comment: str = "",
         dry_run: bool = False,
+        seen: Applied | None = None,
     ) -> Applied:
         """Publish a checked document as the next version; see ``plan_version``.
 
-        Raises Refused also where somebody published at the same moment: the first of two equal numbers
-        holds, and this one was the second.
+        ``seen`` is what a dry run showed to whoever said yes to it: where another version was published
+        since, this one is refused. Raises Refused also where somebody published at the same moment: the
+        first of two equal numbers holds, and this one was the second.
         """
         name = record_name(document)
         kind = PriceBookVersion if isinstance(document, PriceBookVersion) else TeamMapVersion
         with PartitionReader(self._settings, CLIENT_ID) as reader, SchemaRegistry(self._settings) as registry:
             known = self._read(reader, registry, kind)
+            if seen is not None and len(seen.known) != len(known):
+                raise Refused(
+                    f"version {known[-1].version} of the {KIND_OF_RECORD[name]} was published by "
+                    f"{known[-1].author or 'somebody'} meanwhile; look at it, then apply again"
+                )
             planned = plan_version(
                 document,
                 known,
@@ -92,7 +99,7 @@ class Documents:
                 comment,
             )
             if planned is None:
-                return Applied(KIND_OF_RECORD[name], known[-1], unchanged=True)
+                return Applied(KIND_OF_RECORD[name], known[-1], unchanged=True, known=tuple(known))
             if not dry_run:
                 with Producer(self._settings, CLIENT_ID) as producer:
                     key = KIND_OF_RECORD[name].encode()
@@ -105,4 +112,4 @@ class Documents:
                         f"{held[planned.version].author or 'somebody'} at the same moment; look at it, then "
                         "apply again"
                     )
-            return Applied(KIND_OF_RECORD[name], planned, unchanged=False)
+            return Applied(KIND_OF_RECORD[name], planned, unchanged=False, known=tuple(known))

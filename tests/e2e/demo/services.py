@@ -115,7 +115,7 @@ class Stack:
         run(["schemas", "register"], self.env)
         yield "prices and teams"
         documents = ROOT / "deploy" / "demo"
-        run(["config", "apply", str(documents / "prices.yaml"), str(documents / "teams.yaml")], self.env)
+        run(["config", "apply", "--yes", str(documents / "prices.yaml"), str(documents / "teams.yaml")], self.env)
         yield "processor"
         self.add("processor", ["processor"])
         yield "sink"
