@@ -45,3 +45,9 @@ def test_an_interval_that_ends_before_it_starts_is_refused() -> None:
 def test_a_unit_outside_the_device_is_refused() -> None:
     with pytest.raises(ValueError, match="not one of"):
         money.unit_share(7, 7, 7)
+
+
+def test_a_small_amount_is_written_without_an_exponent():
+    """Decimal writes 0 nano as 0E-9 and 5 nano as 5E-9."""
+    assert [money.format_nano(nano) for nano in (0, 5, -5)] == ["0.000000000", "0.000000005", "-0.000000005"]
+    assert money.format_nano(12_290_000_000, 2) == "12.29"

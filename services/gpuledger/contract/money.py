@@ -87,4 +87,5 @@ def decimal_from_nano(nano: int) -> Decimal:
 
 def format_nano(nano: int, digits: int = 9) -> str:
     """``12.290000000``; rounded half even to ``digits`` decimals."""
-    return str(decimal_from_nano(nano).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_EVEN))
+    rounded = decimal_from_nano(nano).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_EVEN)
+    return format(rounded, "f")  # str() writes small ones with an exponent: 0E-9

@@ -86,9 +86,10 @@ def _meetings(
             low, high = entry.effective_from_ns, min(_end(entries[before]), _end(entry))
             if low < high:
                 a, b = sorted((before, index))
+                since = day(low) if low else "the beginning"
                 yield Problem(
                     b,
-                    f"{entries[b].id} and {entries[a].id} both apply to one device from {day(low)} to "
+                    f"{entries[b].id} and {entries[a].id} both apply to one device from {since} to "
                     f"{day(high)}; end one of them, or give one a priority",
                 )
         if side not in latest or _end(entries[latest[side]]) < _end(entry):
