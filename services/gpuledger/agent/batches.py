@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuledger.agent.coarsen import NO_INTERVALS, Intervals
+from gpuledger.agent.distinct import distinct
 from gpuledger.agent.events import NO_THREAD, UNKNOWN_DEVICE, Events
 from gpuledger.agent.samplers.samples import Gap, Sample
 from gpuledger.contract import records
@@ -119,10 +120,9 @@ def sample_batch(
 
 def _indexed(values: Longs, null: int | None = None) -> tuple[Longs, Longs]:
     """(distinct values, index of each value among them); ``null`` is not listed and has index -1."""
-    distinct, inverse = np.unique(values, return_inverse=True)
-    distinct, inverse = distinct.astype(np.int64), inverse.astype(np.int64)
-    if null is None or null not in distinct:
-        return distinct, inverse
-    at = int(np.searchsorted(distinct, null))
-    index = np.where(inverse == at, -1, inverse - (inverse > at))
-    return np.delete(distinct, at), index
+    found, position = distinct(values.astype(np.int64, copy=False))
+    if null is None or null not in found:
+        return found, position
+    at = int(np.searchsorted(found, null))
+    index = np.where(position == at, -1, position - (position > at))
+    return np.delete(found, at), index

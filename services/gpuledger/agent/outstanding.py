@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuledger.agent.distinct import distinct
 from gpuledger.agent.events import Events, work_of
 from gpuledger.contract.columns import Longs
 
@@ -70,5 +71,5 @@ class Outstanding:
 def _groups(rows: Events) -> tuple[list[tuple[int, int]], Longs]:
     """Distinct (process, device) and the group of each row."""
     packed = rows["process"] * (1 << 16) + (rows["device"] + 1)
-    unique, inverse = np.unique(packed, return_inverse=True)
-    return [(int(key) >> 16, (int(key) & 0xFFFF) - 1) for key in unique], inverse
+    found, group = distinct(packed)
+    return [(int(key) >> 16, (int(key) & 0xFFFF) - 1) for key in found], group

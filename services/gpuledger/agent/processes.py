@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from gpuledger.agent.consumers import IN_CONTAINER, consumer_from_cgroup
+from gpuledger.agent.distinct import distinct, first_rows
 from gpuledger.agent.events import AGENT_EVENT, NO_THREAD, Events
 from gpuledger.agent.evidence import DeviceEvidence, Witness
 from gpuledger.agent.holders.source import Holders
@@ -156,9 +157,9 @@ class ProcessTable:
             + raw["start_ns"].astype(np.uint64) * _START_MIX
             + raw["cgroup_id"].astype(np.uint64) * _CGROUP_MIX
         )
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        keys, inverse = distinct(key)
         before = self._next
-        found = [self._of_event(raw[position]) for position in first]
+        found = [self._of_event(raw[row]) for row in first_rows(inverse, len(keys))]
         if self._next != before or np.isin(raw["operation"], _TELLS_DEVICES).any():
             self.ask()
         events["process"] = np.array([known.index for known in found], np.int64)[inverse]
