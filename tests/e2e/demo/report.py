@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +13,7 @@ from tests.e2e.demo.warehouse import ask
 BY_TEAM = """
 SELECT if(consumer_kind = 'pool', '(pool)', team) AS team,
        sum(used) AS used, sum(held_idle) AS held_idle, sum(unallocated) AS unallocated,
-       sum(unobserved) AS unobserved, sum(total) AS total
+       sum(unobserved) AS unobserved, sum(total) AS total, sum(unpriced_ns) AS unpriced_ns
 FROM charges WHERE state = 'complete' GROUP BY team ORDER BY total DESC
 """
 BY_POD = """
@@ -56,14 +57,25 @@ def human(value: Any) -> str:
     raise AssertionError("the last unit takes everything")
 
 
+def teams_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Spend by team; where GPU time has no price a column says how much of it the money leaves out."""
+    amounts = ("used", "held_idle", "unallocated", "unobserved", "total")
+    unpriced = any(int(row["unpriced_ns"]) for row in rows)
+    table = Table(title="Spend by team (USD, from SQL, complete windows)", title_justify="left")
+    table.add_column("team")
+    for name in amounts:
+        table.add_column(name.replace("_", " "), justify="right")
+    if unpriced:
+        table.add_column("GPU-hours WITHOUT A PRICE", justify="right", style="bold red")
+    for row in rows:
+        missing = [f"{int(row['unpriced_ns']) / 3600e9:.4f}"] if unpriced else []
+        table.add_row(row["team"], *(money(row[name]) for name in amounts), *missing)
+    return table
+
+
 def show_ledger(console: Console, url: str) -> None:
     """Print who spent what, by team and by pod, as SQL says."""
-    teams = Table(title="Spend by team (USD, from SQL, complete windows)", title_justify="left")
-    for name in ("team", "used", "held idle", "unallocated", "unobserved", "total"):
-        teams.add_column(name, justify="left" if name == "team" else "right")
-    for row in ask(url, BY_TEAM):
-        teams.add_row(row["team"], *(money(row[key]) for key in list(row)[1:]))
-    console.print(teams)
+    console.print(teams_table(ask(url, BY_TEAM)))
 
     rows = ask(url, BY_POD.replace("{observed_ns}", ask(url, OBSERVED)[0]["ns"]))
     spend = _table(
