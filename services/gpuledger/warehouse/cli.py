@@ -12,12 +12,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gpuledger.contract.errors import UserError
+from gpuledger.contract.errors import UserError, WarehouseError
 from gpuledger.warehouse.client import DEFAULT_URL, connect
 from gpuledger.warehouse.migrations import migrate as apply_migrations
 from gpuledger.warehouse.migrations import missing
 from gpuledger.warehouse.queries import NAMED, Grain, period
 from gpuledger.warehouse.render import MAX_TABLE_ROWS, as_csv, as_json, as_table
+from gpuledger.warehouse.syntax import shortened, whole
 
 # Every digit must survive JSON: money is decimal, revisions have 64 bits.
 _EXACT = {"output_format_json_quote_64bit_integers": 1, "output_format_json_quote_decimals": 1}
@@ -45,12 +46,21 @@ def sql(
     url: Url = DEFAULT_URL,
     json_output: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
     csv_output: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Syntax errors in ClickHouse's own words, as with --json.")
+    ] = False,
 ) -> None:
     """Ask the ledger in SQL. Read `charges` (windows) and `charges_hourly` (hours).
 
     Errors carry ClickHouse's code. Exit codes: 1 the query failed, 2 wrong call, 3 no answer.
     """
-    _print(sys.stdin.read() if query == "-" else query, url, json_output, csv_output)
+    statement = sys.stdin.read() if query == "-" else query
+    try:
+        _print(statement, url, json_output, csv_output)
+    except WarehouseError as error:
+        if verbose or json_output:
+            raise WarehouseError(whole(error), error.code) from error
+        raise shortened(error, statement.strip()) from error
 
 
 def _print(
