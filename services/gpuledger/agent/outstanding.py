@@ -38,7 +38,7 @@ class Outstanding:
         chosen = np.flatnonzero(launch | synchronize)
         if not len(chosen):
             return
-        rows = events[chosen]
+        rows = events.take(chosen)
         launched = launch[chosen]
         # position of the last synchronising return of each (process, device)
         keys, group = _groups(rows)

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuledger.agent.coarsen import NO_INTERVALS, OutstandingIntervals, joined, tally
 from gpuledger.agent.epoch import AgentTime
-from gpuledger.agent.events import Events, calls
+from gpuledger.agent.events import Events, calls, together
 from gpuledger.agent.measured import Measured
 from gpuledger.agent.parts import Part, PartMaker
 from gpuledger.agent.rules import HOLLOW, TALLY, CutterRules, Lost
@@ -266,8 +266,8 @@ class WindowCutter:
 def _in_order(chunks: list[Events]) -> Events:
     """The events of several chunks by time; those of one time in the order in which they came. They mostly
     are in order as they come, and then nothing is moved."""
-    events = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+    events = together(chunks)
     time = events["time_ns"]
     if (time[1:] < time[:-1]).any():
-        events = events[np.argsort(time, kind="stable")]
+        events = events.take(np.argsort(time, kind="stable"))  # a tenth of the cost of events[order]
     return events
