@@ -105,6 +105,7 @@ class Calls:
 
     processes: Sequence[Process]
     devices: Sequence[str] = ("GPU-0",)
+    functions: Sequence[int] = ()
     rows: list[dict[str, int]] = field(default_factory=list)
 
     def call(self, operation: Operation, end_s: float, seconds: float = 0.0, **more: int) -> Calls:
@@ -116,6 +117,7 @@ class Calls:
             "result": 0,
             "count": 1,
             "span_ns": 0,
+            "function": -1,
         }
         row |= {"operation": int(operation), "time_ns": round(end_s * S), "duration_ns": round(seconds * S)}
         self.rows.append(row | more)
@@ -140,7 +142,7 @@ class Calls:
             devices=list(self.devices),
             time_ns=column("time_ns") + start,
             thread=none,
-            function=none,
+            functions=longs(list(self.functions)),
             **{
                 name: column(name)
                 for name in (
@@ -153,6 +155,7 @@ class Calls:
                     "result",
                     "count",
                     "span_ns",
+                    "function",
                 )
             },
             **more,

@@ -16,40 +16,59 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuledger.attribution.outstanding import Intervals
-from gpuledger.contract.columns import Doubles, Longs
+from gpuledger.contract.columns import Longs
 
 QUANTUM_NS = 2_200_000  # a time slice of the runlist, about 2 ms: below it equal parts do not hold
 FASTEST = 0.02  # of the bursts of one size
 ENOUGH_BURSTS = 20  # of one size and process, or their percentile says nothing
+ENOUGH_ALONE = 5  # bursts of one size that were alone (emulator study, E5)
+STEADY = 0.12  # of their mean: the mean deviation that a middle 80 % within 35 % of the median allows
 LARGEST_BURST = 64  # launches; larger ones are rarely of one size, and rarely brief
 MANTISSA_BITS = 48  # of a float64 that are left out: 4 of 52 stay, 16 classes an octave
 LEAST_CLASS = 1023 << 4  # of 1 ns
 CLASSES = 37 << 4  # up to 2**37 ns
+UNBOUNDED = 1 << 62  # ns, beyond any interval
 BLOCK = 1 << 13  # groups with a histogram at one time: 5 million classes
 
 
 class Envelope(NamedTuple):
-    """By interval: the most ns that it can have worked, and whether that is less than a time slice."""
+    """By interval: the most ns that it can have worked, whether that is less than a time slice, and the group
+    of bursts of one process and size that it belongs to, -1 for none; ``groups`` is how many there are."""
 
-    most: Doubles
+    most: Longs
     brief: npt.NDArray[np.bool_]
+    group: Longs
+    groups: int
 
 
 def envelope(intervals: Intervals) -> Envelope:
     """How long each interval can have worked by the fastest bursts of its size; all of it where there are too
     few of them, or where their ends were not seen."""
     length = intervals.end - intervals.start
-    most = length.astype(np.float64)
+    most = length.copy()
     brief = length < QUANTUM_NS
     of_burst, groups = _groups(intervals)
     if not groups:
-        return Envelope(most, brief)
+        return Envelope(most, brief, of_burst, groups)
     fast = _fastest(of_burst, groups, length, intervals.witnessed)
     rows = np.flatnonzero(of_burst >= 0)
     bound = fast[of_burst[rows]]
     most[rows] = np.minimum(most[rows], bound)
-    brief[rows] = np.where(np.isinf(bound), brief[rows], bound < QUANTUM_NS)
-    return Envelope(most, brief)
+    brief[rows] = np.where(bound == UNBOUNDED, brief[rows], bound < QUANTUM_NS)
+    return Envelope(most, brief, of_burst, groups)
+
+
+def worked_alone(bursts: Envelope, length: Longs, alone: npt.NDArray[np.bool_]) -> Longs:
+    """ns that each interval worked, as those of its group did that were ``alone`` and seen to their end; -1
+    where too few were, or where these differ: then the shorter ones are the more likely to be alone."""
+    rows = np.flatnonzero(alone & (bursts.group >= 0))
+    group, took = bursts.group[rows], length[rows].astype(np.float64)
+    count = np.bincount(group, minlength=bursts.groups)
+    mean = np.bincount(group, took, bursts.groups) / np.maximum(count, 1)
+    spread = np.bincount(group, np.abs(took - mean[group]), bursts.groups) / np.maximum(count, 1)
+    steady = (count >= ENOUGH_ALONE) & (spread <= STEADY * mean)
+    worked = np.append(np.where(steady, mean, -1.0), -1.0).astype(np.int64)
+    return worked[bursts.group]
 
 
 def _groups(intervals: Intervals) -> tuple[Longs, int]:
@@ -68,9 +87,9 @@ def _groups(intervals: Intervals) -> tuple[Longs, int]:
     return found, int(large.sum())
 
 
-def _fastest(group: Longs, groups: int, length: Longs, witnessed: npt.NDArray[np.bool_]) -> Doubles:
-    """The second percentile of the length of each group's witnessed bursts; infinite where too few are."""
-    found = np.full(groups, np.inf)
+def _fastest(group: Longs, groups: int, length: Longs, witnessed: npt.NDArray[np.bool_]) -> Longs:
+    """The second percentile of the length of each group's witnessed bursts; UNBOUNDED where too few are."""
+    found = np.full(groups, UNBOUNDED)
     for first in range(0, groups, BLOCK):
         count = min(BLOCK, groups - first)
         rows = np.flatnonzero(witnessed & (group >= first) & (group < first + count))
@@ -84,5 +103,5 @@ def _fastest(group: Longs, groups: int, length: Longs, witnessed: npt.NDArray[np
         inside = level == chosen[mine]
         mean = np.bincount(mine[inside], lengths[inside], count)
         members = np.maximum(histogram[np.arange(count), chosen], 1)
-        found[first : first + count] = np.where(total >= ENOUGH_BURSTS, mean / members, np.inf)
+        found[first : first + count] = np.where(total >= ENOUGH_BURSTS, mean / members, UNBOUNDED)
     return found

@@ -1,73 +1,74 @@
-"""`busy_estimated`: each process's busy time from who had work outstanding when (emulator study, E5, E5n).
+"""`busy_estimated`: each process's busy time from who had work outstanding when (emulator study, E5).
 
 Whose durations are learned had what it asked for. The others had their part by processor sharing, but no more
 than their bursts can take: a burst shorter than a time slice mostly waits for the slice of another. What that
 leaves of the time in which anybody had work outstanding goes to those who had more outstanding.
 
-Where the device's own total is known and the ends of somebody's work were mostly not seen, those whose ends
-were seen have all that they can have had, as far as it fits, and the others share what is left.
-
-Where SM-time is shared, processor sharing was done with the thread percentages already.
+Where the device's own total is known and the ends of somebody's work were mostly not seen, unseen.py divides
+it. Where SM-time is shared, processor sharing was done with the thread percentages already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gpuledger.attribution.seen import ProcessView
+from gpuledger.attribution.unseen import is_unseen, unseen_part
 
 ENOUGH = 0.02  # of a piece; a sum this near to what it should be is left as it is
-LEARNED_SLACK = 0.03  # of what learned durations say, give or take
+LEARNED_SLACK = 0.03  # of what learned durations say; they may be so much too long
 ROUNDS = 20  # of filling up; each settles at least one process
+
+
+class Estimate(NamedTuple):
+    """Busy ns of each process, and how far two ways of getting at it lie apart, ns."""
+
+    parts: list[float]
+    wide_ns: float = 0.0
 
 
 def estimate(
     length: int, processes: list[ProcessView], total_ns: float | None, hint_ns: float | None = None
-) -> list[float]:
-    """Busy ns of each process. ``total_ns`` is how long the device was busy by its own counters, where that
-    is known; ``hint_ns`` a lesser source of it, only for those whose ends were not seen."""
+) -> Estimate:
+    """The estimate of a piece of ``length`` ns. ``total_ns`` is how long the device was busy by its own
+    counters, where that is known; ``hint_ns`` a lesser source of it, only for those who were not seen."""
     parts = [
         process.demand if process.known else min(process.estimated, process.cap) for process in processes
     ]
     total = hint_ns if total_ns is None else total_ns
-    if total is not None:
-        by_total = _rest_to_the_unseen(processes, parts, total)
-        if by_total is not None:
-            return by_total
+    hidden = None if total is None else unseen_part(processes, total)
+    if total is not None and hidden is not None:
+        return Estimate(_beside_the_unseen(processes, parts, hidden.ns, total), hidden.wide_ns)
     union = sum(process.estimated for process in processes)
     unsure = sum(process.end_unseen for process in processes)
     least, most = max(0.0, union - unsure) if total_ns is None else min(union, total_ns), union
     whole = sum(parts)
     if least - ENOUGH * length <= whole <= most:
-        return parts
+        return Estimate(parts)
     target = most if whole > most else least
-    low = [(1 - LEARNED_SLACK) * process.demand if process.known else 0.0 for process in processes]
-    high = [
-        min((1 + LEARNED_SLACK) * process.demand, process.outstanding) if process.known else process.cap
-        for process in processes
-    ]
+    low = [process.demand if process.known else 0.0 for process in processes]
+    high = [process.demand if process.known else process.cap for process in processes]
     filled = fill(target, parts, low, high)
-    if abs(sum(filled) - target) <= ENOUGH / 2 * length:
-        return filled
-    return fill(target, filled, [0.0] * len(processes), [process.outstanding for process in processes])
+    if abs(sum(filled) - target) > ENOUGH * length:
+        low = [(1 - LEARNED_SLACK) * least for least in low]
+        filled = fill(target, filled, low, [process.outstanding for process in processes])
+    return Estimate(filled)
 
 
-def _rest_to_the_unseen(
-    processes: list[ProcessView], parts: list[float], total_ns: float
-) -> list[float] | None:
-    """Those who were seen have what they can have had, those who were not share the rest of the device's
-    total. None where all were seen, or where those who were had more than the total."""
-    unseen = [process.mostly_unseen and not process.known for process in processes]
-    tight = [process.demand if process.known else process.tight for process in processes]
-    seen = sum(part for part, hidden in zip(tight, unseen, strict=True) if not hidden)
-    weight = sum(part for part, hidden in zip(parts, unseen, strict=True) if hidden)
-    if weight <= 0 or seen > total_ns:
-        return None
-    scale = (total_ns - seen) / weight
-    return [
-        min(process.outstanding, part * scale) if hidden else most
-        for process, part, most, hidden in zip(processes, parts, tight, unseen, strict=True)
-    ]
+def _beside_the_unseen(
+    processes: list[ProcessView], parts: list[float], hidden_ns: float, total_ns: float
+) -> list[float]:
+    """The unseen share ``hidden_ns`` of the device's total, the others the rest of it."""
+    nothing = [0.0] * len(processes)
+    unseen = [process.outstanding if is_unseen(process) else 0.0 for process in processes]
+    seen = [0.0 if is_unseen(process) else process.outstanding for process in processes]
+    one = fill(
+        hidden_ns, [min(part, most) for part, most in zip(parts, unseen, strict=True)], nothing, unseen
+    )
+    rest = max(0.0, total_ns - sum(one))
+    other = fill(rest, [min(part, most) for part, most in zip(parts, seen, strict=True)], nothing, seen)
+    return [hidden + shown for hidden, shown in zip(one, other, strict=True)]
 
 
 def fill(target: float, parts: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[float]:

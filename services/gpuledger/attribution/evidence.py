@@ -68,12 +68,13 @@ def explain(piece: Piece, device: DeviceView, processes: list[ProcessView]) -> O
     hint = None
     if source == BY_ESTIMATE and not piece.slot.by_sm_time and device.gpu_utilization is not None:
         hint = device.gpu_utilization * length
-    busy = _within_limits(piece, processes, estimate(length, processes, device_ns, hint))
+    guess = estimate(length, processes, device_ns, hint)
+    busy = _within_limits(piece, processes, guess.parts)
     busy = [float(round(part)) for part in busy]  # once: what they sum to is A where A is the estimate
     whole = sum(busy) if device_ns is None else device_ns
-    wide = 0.0
+    wide = guess.wide_ns
     if device.engine_long is not None and source == BY_ESTIMATE:
-        wide = abs(device.engine_long * length - whole)
+        wide += abs(device.engine_long * length - whole)
     if not 0 <= whole <= length:
         flags |= Flag.OCCUPIED_CLAMPED if source == BY_DEVICE else NO_FLAGS
         whole = min(max(whole, 0.0), float(length))

@@ -3,7 +3,8 @@
 Measured: from the lesser to the greater of both views, and a point; without the kernel's view, five points.
 Estimated: two points, and the part of the estimate that is in doubt may be wrong altogether: downwards for
 the process itself, upwards for the others as far as they had work outstanding. In doubt is what rests on work
-whose end was not witnessed or that was shorter than a time slice (seen.py, ``doubtful``).
+whose end was not witnessed or that was shorter than a time slice (seen.py, ``doubtful``). Who has such brief
+bursts may also have had all that they allow, and the others so much less.
 """
 
 from __future__ import annotations
@@ -36,15 +37,20 @@ def intervals(
     context's calls are seen; ``wide_ns``: a disagreement with a slow sample."""
     at_stake = [part * process.doubtful for process, part in zip(processes, busy, strict=True)]
     total = sum(at_stake)
+    spare = [
+        0.0 if process.known else max(0.0, process.cap - part) * process.doubtful
+        for process, part in zip(processes, busy, strict=True)
+    ]
     bounds = []
-    for process, part, doubt in zip(processes, busy, at_stake, strict=True):
+    for process, part, doubt, more in zip(processes, busy, at_stake, spare, strict=True):
         if measured:
             margin = (MEASURED_POINTS if witnessed else UNCHECKED_POINTS) * length + wide_ns
             other = process.estimated if witnessed else part
             low, high = min(part, other) - margin, max(part, other) + margin
         else:
             margin = ESTIMATE_POINTS * length + wide_ns
-            low, high = part - doubt - margin, part + total - doubt + margin
+            low = part - doubt - (sum(spare) - more) - margin
+            high = part + more + total - doubt + margin
             if process.witnessed:
                 high = min(high, max(process.outstanding, part) + wide_ns)
         if process.witnessed and not process.outstanding and not process.measured_cover:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuledger.attribution.gather import IS_WAIT, IS_WORK, LAUNCH, Pass, Prepared, dictionaries
+from gpuledger.attribution.gather import IS_WAIT, IS_WORK, LAUNCH, Ints, Pass, Prepared, dictionaries
 from gpuledger.attribution.learned import learned_durations
 from gpuledger.contract.columns import Longs, longs
 
@@ -54,51 +54,45 @@ def outstanding(columns: Pass) -> Intervals:
 
 
 def _from_calls(columns: Pass) -> Intervals:
-    failed_launch = (columns.result != 0) & (columns.kind == LAUNCH)
-    chosen = IS_WORK[columns.kind] & ~failed_launch
+    chosen = IS_WORK[columns.kind]
+    if columns.result.any():
+        chosen &= (columns.result == 0) | (columns.kind != LAUNCH)  # a launch that failed is no work
     if columns.tallied is not None:
         chosen &= ~columns.tallied
-    rows = np.flatnonzero(chosen)
-    pair = columns.pair[rows].astype(np.int64)
-    time = columns.time[rows]
-    began = time - columns.duration[rows]
+    rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
+    pair, time, blocked = columns.pair[rows], columns.time[rows], columns.duration[rows]
     wait = IS_WAIT[columns.kind[rows]]
     extra = _from_keyframes(columns.windows, np.unique(pair) if columns.tallied is not None else None)
     ends = _process_ends(columns.windows)
-    blocked = time - began
-    takes = learned_durations(columns, rows)
+    takes = learned_durations(columns, np.flatnonzero(chosen))
     if len(extra.pair) or len(ends.pair):
+        nothing, ended = np.zeros(len(extra.pair), np.int64), np.zeros(len(ends.pair), np.int64)
         pair = np.concatenate((extra.pair, pair, ends.pair))
         time = np.concatenate((extra.start, time, ends.start))
-        began = np.concatenate((extra.start, began, ends.start))
-        wait = np.concatenate((np.zeros(len(extra.pair), bool), wait, np.ones(len(ends.pair), bool)))
-        blocked = np.concatenate(
-            (np.zeros(len(extra.pair), np.int64), blocked, np.zeros(len(ends.pair), np.int64))
-        )
+        wait = np.concatenate((nothing != 0, wait, ended == 0))
+        blocked = np.concatenate((nothing, blocked, ended))
         if takes is not None:
-            unknown = np.full(len(extra.pair), UNKNOWN)
-            takes = np.concatenate((unknown, takes, np.zeros(len(ends.pair), np.int64)))
-    order = by_pair(pair, time, columns.pairs)
-    pair, wait = pair[order], wait[order]
-    if takes is not None:
-        takes = takes[order]
-    return _alternations(columns, pair, wait, time[order], began[order], blocked[order], takes)
+            takes = np.concatenate((nothing + UNKNOWN, takes, ended))
+    order, time = by_pair(pair, time, columns.pairs)
+    takes = None if takes is None else takes[order]
+    return _alternations(columns, pair[order], wait[order], time, blocked[order], takes)
 
 
-def by_pair(pair: Longs, time: Longs, pairs: int) -> npt.NDArray[np.intp]:
-    """Order by pair, then time, then as given. Calls arrive in order of time within a window, so that a
-    stable sort by pair alone does it; where they do not, time is sorted as well."""
+def by_pair(pair: Longs | Ints, time: Longs, pairs: int) -> tuple[npt.NDArray[np.intp], Longs]:
+    """(order by pair, then time, then as given; ``time`` in it). Calls arrive in order of time within a
+    window, so that a stable sort by pair alone does it; where they do not, time is sorted as well."""
     narrow = pair.astype(np.uint16) if pairs <= SMALL_PAIRS else pair.astype(np.int32)
     order = np.argsort(narrow, kind="stable")
     moved = time[order]
     same = narrow[order]
     if np.any((moved[1:] < moved[:-1]) & (same[1:] == same[:-1])):
         order = np.lexsort((time, pair))
-    return order
+        moved = time[order]
+    return order, moved
 
 
 def _alternations(
-    columns: Pass, pair: Longs, wait: Bools, time: Longs, began: Longs, blocked: Longs, takes: Longs | None
+    columns: Pass, pair: Longs | Ints, wait: Bools, time: Longs, blocked: Longs, takes: Longs | None
 ) -> Intervals:
     """Intervals from calls that are sorted by pair and time."""
     if not len(pair):
@@ -115,10 +109,10 @@ def _alternations(
     ended = nearest < len(closes)
     close = closes[np.minimum(nearest, max(len(closes) - 1, 0))] if len(closes) else opens
     ended &= pair[close] == pair[opens]
-    whose = pair[opens]
+    whose = pair[opens].astype(np.int64)
     horizon = _horizon(columns)[whose]
     end = np.where(ended, np.minimum(time[close], horizon), horizon)
-    start = np.maximum(began[opens], 0)  # a launch may have been called before the window began
+    start = np.maximum(time[opens] - blocked[opens], 0)  # a launch may be called before the window begins
     # a launch may have been called while another thread's wait had not yet returned: no overlap
     follows = np.zeros(len(opens), bool)
     follows[1:] = whose[1:] == whose[:-1]

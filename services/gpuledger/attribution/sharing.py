@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuledger.attribution.episodes import envelope
+from gpuledger.attribution.episodes import QUANTUM_NS, Envelope, envelope, worked_alone
 from gpuledger.attribution.gather import Ints
 from gpuledger.attribution.outstanding import Intervals
 from gpuledger.contract.columns import Longs, longs
@@ -25,6 +25,7 @@ FRACTION_BITS = 16  # V is kept in 2**-16 ns as integers: exact sums, whatever e
 TIME_BITS = 37  # ns within a window of at most 60 s (2**35.8), with one bit to spare
 LATEST_NS = 1 << 36  # of an instant within a window: later ones, and earlier than 0, are cut to the window
 SM_UNITS = 10_000  # of a device: hundredths of a percent of its SMs
+UNEVEN_NS = QUANTUM_NS // 2  # that a longer burst may come off wrong by: who begins is up to the runlist
 LEARNED_TOLERANCE = 0.35  # of the time alone; learned durations vary by as much (emulator study, E5)
 
 
@@ -111,25 +112,33 @@ def processor_sharing(
     """Each pair's part of each cell."""
     device = pair_device[intervals.pair].astype(np.int64)
     interval, cell, start, end = spread(device, intervals.start, intervals.end, cells)
-    n = len(interval)
-    if not n:
+    if not len(interval):
         return Shares(*(longs([]) for _ in Shares._fields))
-    pair = intervals.pair[interval]
+    uncut = len(interval) == len(device) and bool((interval[1:] > interval[:-1]).all())
+    of: Any = slice(None) if uncut else interval
+    pair = intervals.pair[of]
     length = end - start
     part, alone, crowded = _clocks(cells, cell, start, end, pair, percentages)
     bursts = envelope(intervals)
-    whole = (intervals.end - intervals.start)[interval]
-    fits = bursts.most[interval] * (length / whole)
-    brief = np.where(bursts.brief[interval], length - alone, 0)
+    short = bursts.brief[of]
+    whole = (intervals.end - intervals.start)[of]
+    fits = bursts.most[of]
+    if not uncut:
+        fits = (fits * (length / whole)).astype(np.int64)
+    brief = np.where(short, length - alone, np.minimum(length - alone, UNEVEN_NS))
     if percentages is not None:
         by_sm = percentages.by_sm[cell]
         brief = np.where(by_sm, crowded, brief)
         fits = np.where(by_sm, length, fits)
-    cap = np.where(bursts.brief[interval], fits, length)
-    unwitnessed = np.where(intervals.witnessed[interval], 0, length)
+    cap = np.where(short, fits, length)
+    unwitnessed = np.where(intervals.witnessed[of], 0, length)
     groups, member = _groups(cell, pair, pair_device, cells)
+    opens = np.flatnonzero(np.r_[True, member[1:] != member[:-1]])
+    together = len(opens) == len(groups[0])  # the rows of each group lie together, as where nothing is cut
 
-    def sums(values: npt.NDArray[Any]) -> Longs:
+    def sums(values: Longs) -> Longs:
+        if together:
+            return np.add.reduceat(values, opens)
         return np.bincount(member, values, len(groups[0])).astype(np.int64)
 
     outstanding = sums(length)
@@ -146,12 +155,12 @@ def processor_sharing(
         learned=np.zeros(len(outstanding), np.int64),
         unlearned=outstanding,
     )
-    takes = intervals.learned_ns[interval]
+    unshared = alone if uncut else np.bincount(interval, alone, len(device))
+    takes = _work(intervals, bursts, unshared)[of]
     if takes.max() < 0:
         return shares
-    learned = np.where(takes < 0, 0, np.minimum(takes, whole) * (length / whole))
-    shares = shares._replace(learned=sums(learned), unlearned=sums(np.where(takes < 0, length, 0)))
-    return _checked(shares, pair, length, alone, takes, whole)
+    learned = np.where(takes < 0, 0, (np.minimum(takes, whole) * (length / whole)).astype(np.int64))
+    return shares._replace(learned=sums(learned), unlearned=sums(np.where(takes < 0, length, 0)))
 
 
 def _clocks(
@@ -200,19 +209,23 @@ def _weights(percentages: Percentages, cell: Longs, pair: Longs) -> tuple[Longs,
     return weight, unit
 
 
-def _checked(shares: Shares, pair: Longs, length: Longs, alone: Longs, takes: Longs, whole: Longs) -> Shares:
-    """Learned durations are left aside for a process that, alone, took another time for its work: they are
-    of other data, or of another model."""
-    pairs = int(pair.max(initial=-1)) + 1
-    rows = np.flatnonzero((takes >= 0) & (alone == whole))
-    took = np.bincount(pair[rows], length[rows], pairs)
-    said = np.bincount(pair[rows], takes[rows], pairs)
-    wrong = np.abs(said - took) > LEARNED_TOLERANCE * took
-    mistaken = wrong[shares.pair]
-    return shares._replace(
-        learned=np.where(mistaken, 0, shares.learned),
-        unlearned=np.where(mistaken, shares.outstanding, shares.unlearned),
-    )
+def _work(intervals: Intervals, bursts: Envelope, alone: Longs) -> Longs:
+    """ns that each interval worked, -1 where not known: by learned durations, else as its like did alone.
+    Learned durations are left aside for a process that, alone, took another time for its work: they are of
+    other data, or of another model. ``alone``: ns of each interval without others."""
+    whole = intervals.end - intervals.start
+    lonely = (alone == whole) & intervals.witnessed
+    learned = intervals.learned_ns
+    rows = np.flatnonzero(lonely & (learned >= 0))
+    if len(rows):
+        pairs = int(intervals.pair.max()) + 1
+        took = np.bincount(intervals.pair[rows], whole[rows], pairs)
+        said = np.bincount(intervals.pair[rows], learned[rows], pairs)
+        wrong = np.abs(said - took) > LEARNED_TOLERANCE * took
+        learned = np.where(wrong[intervals.pair], -1, learned)
+    if bursts.groups:
+        learned = np.where(learned < 0, worked_alone(bursts, whole, lonely), learned)
+    return learned
 
 
 def _groups(cell: Longs, pair: Longs, pair_device: Ints, cells: Cells) -> tuple[tuple[Longs, Longs], Longs]:
