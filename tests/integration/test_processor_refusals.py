@@ -105,12 +105,23 @@ def test_what_can_not_be_read_beside_the_log_is_passed_over_and_kept(
     workers.await_that(lambda: workers.committed(home) == 6, PATIENCE_S, "acknowledged")
     assert worker.poll() is None
     assert states(own_bus) == {start: "complete", start + WINDOW_NS: "complete"}
+    expected = {
+        (topics.NODES, "bad_meaning"): 3, (topics.NODES, "wrong_partition"): 1,
+        (topics.GENERATIONS, "bad_meaning"): 2,
+    }  # fmt: skip
+    workers.await_that(lambda: expected.items() <= letters(own_bus).items(), PATIENCE_S, "told")
     found = letters(own_bus)
     for topic in beside:
         assert sum(count for (source, _), count in found.items() if source == topic) >= len(GARBAGE), topic
-    assert found[topics.NODES, "bad_meaning"] == 3
-    assert found[topics.NODES, "wrong_partition"] == 1
-    assert found[topics.GENERATIONS, "bad_meaning"] == 2
+    workers.kill(worker)
+    workers.start()
+    sender.telemetry(node.window(start + 2 * WINDOW_NS))
+    workers.await_that(lambda: workers.committed(home) == 9, PATIENCE_S, "acknowledged by the next one")
+    with Producer(own_bus, "hostile") as producer:
+        producer.produce_all([Outgoing(topics.GENERATIONS, b"g", b"junk", (), 0)])
+    more = sum(found.values()) + 1
+    workers.await_that(lambda: sum(letters(own_bus).values()) >= more, PATIENCE_S, "the new one told")
+    assert sum(letters(own_bus).values()) == more, "nothing is told twice"
 
 
 def test_record_in_another_partition_than_its_nodes_is_refused(

@@ -1,6 +1,6 @@
 """The protocol's state machine under random faults: what must hold, and that the checks can fail.
 
-``GPULEDGER_PROTOCOL_RUNS`` sets the number of random runs (default 300).
+``GPULEDGER_PROTOCOL_RUNS`` sets the number of random runs (default 300); ``make protocol`` makes many.
 """
 
 from __future__ import annotations
@@ -11,31 +11,20 @@ import pytest
 
 from tests.support.protocol_world import Faults, Switches, World, violations
 from tests.support.protocol_world.scale import NODES, SILENCE, WINDOW, WINDOWS
+from tests.support.protocol_world.suites import BROKEN_AGENTS, ENDS_BESIDE_ZOMBIES, SUITES, TAKEOVERS
 
 RUNS = int(os.environ.get("GPULEDGER_PROTOCOL_RUNS", "300"))
-ALL = Faults().weights
-TAKEOVERS = {**ALL, "worker_crash": 5, "zombie": 8, "zombie_dies": 0.5, "amendment": 2, "stray": 1}
-UNTIMELY = {**ALL, "generation": 4, "goodbye": 1, "node_dies": 1, "end_stated": 4, "life_stated": 3}
-BROKEN_AGENTS = {**ALL, "agent_crash": 5, "agent_start": 8, "clock_step": 4, "far_ahead": 2, "spool_lost": 2}
 
 
-@pytest.mark.parametrize(
-    ("name", "faults", "share"),
-    [
-        ("all faults", Faults(), 0.4),
-        ("takeovers", Faults(weights=TAKEOVERS), 0.2),
-        ("ends, launches and generations", Faults(weights=UNTIMELY), 0.2),
-        ("broken agents and unreadable records", Faults(unreadable=0.15, weights=BROKEN_AGENTS), 0.2),
-    ],
-    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
-)
-def test_ledger_is_exact_whatever_fails(name: str, faults: Faults, share: float) -> None:
+@pytest.mark.parametrize("suite", SUITES)
+def test_ledger_is_exact_whatever_fails(suite: str) -> None:
+    share, faults = SUITES[suite]
     broken = {}
     for seed in range(round(RUNS * share)):
         found = violations(World(seed, faults=faults).run())
         if found:
             broken[seed] = found
-    assert not broken, f"{name}: {len(broken)} runs, the first: {next(iter(broken.items()))}"
+    assert not broken, f"{suite}: {len(broken)} runs, the first: {next(iter(broken.items()))}"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +34,7 @@ def test_ledger_is_exact_whatever_fails(name: str, faults: Faults, share: float)
         (Switches(charges_first=False), Faults(), 400),
         (Switches(fencing=False), Faults(weights=TAKEOVERS), 600),
         (Switches(progress_loaded=False), Faults(), 60),
-        (Switches(ends_read_after_time=False), Faults(weights=UNTIMELY), 600),
+        (Switches(ends_read_after_time=False), Faults(weights=ENDS_BESIDE_ZOMBIES), 600),
     ],
     ids=[
         "acknowledged-around-held",

@@ -14,7 +14,6 @@ from gpuledger.contract.revision import Revision
 from gpuledger.contract.windows import HOUR_NS, WindowGrid
 from gpuledger.pricing import Prices, Teams
 from gpuledger.processor.charging import Configuration, charge, ranges
-from gpuledger.processor.gathering import NEAR_OFFSETS, coalesce
 from gpuledger.processor.progress import hours_to_write, loaded, progress_key
 from gpuledger.processor.protocol import (
     Announcement,
@@ -31,6 +30,7 @@ from gpuledger.processor.protocol import (
 )
 from gpuledger.processor.protocol.generations import Generations
 from gpuledger.processor.protocol.lifetimes import Lifetimes
+from gpuledger.processor.window_inputs import NEAR_OFFSETS, coalesce
 
 S = 1_000_000_000
 W = 10 * S

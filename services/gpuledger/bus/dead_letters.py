@@ -67,11 +67,13 @@ class DeadLetters:
 
         Raises KafkaUnavailable or RegistryUnavailable, and then nothing may be acknowledged.
         """
+        return self._producer.produce_all(self.letters(refused))
+
+    def letters(self, refused: Iterable[tuple[Incoming, BadRecord]]) -> list[Outgoing]:
+        """What ``publish`` writes, for who writes it in a transaction. Raises RegistryUnavailable."""
         now_ns = self._clock.unix_ns()
         letters = [letter(record, error, self._stage, now_ns) for record, error in refused]
-        return self._producer.produce_all(
-            Outgoing(DEAD_LETTERS, dead.key or None, framed(self._registry, dead)) for dead in letters
-        )
+        return [Outgoing(DEAD_LETTERS, dead.key or None, framed(self._registry, dead)) for dead in letters]
 
 
 def _headers(record: Incoming) -> list[HeaderItem]:

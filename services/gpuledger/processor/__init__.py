@@ -4,7 +4,8 @@
 ``run`` is the Faust worker that hands records to the engine and commits what it may.
 """
 
-from gpuledger.processor.engine import Engine, Round
+from gpuledger.processor.engine import Engine
+from gpuledger.processor.rounds import Round
 from gpuledger.processor.settings import ProcessorSettings
 
 __all__ = ["Engine", "ProcessorSettings", "Round"]

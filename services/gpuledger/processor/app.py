@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -21,10 +21,13 @@ from faust.types import TP
 
 from gpuledger.bus import BusSettings, Incoming
 from gpuledger.contract.topics import TELEMETRY
-from gpuledger.processor.engine import Engine, Round
+from gpuledger.processor.engine import Engine
+from gpuledger.processor.rounds import Round
 from gpuledger.processor.settings import ProcessorSettings
+from gpuledger.processor.taking import Taking
 
-FETCH_BYTES = 8 << 20  # of a partition in one request: some hundred columnar batches
+FETCH_BYTES = 4 << 20  # of a partition in one request: some fifty columnar batches
+STREAM_RECORDS = 16  # between the fetched records and those taken, which have bounds of their own
 HEARTBEATS_A_SESSION = 6
 # A broker that has just come back may not know the topic yet. Faust's leader then gives nobody a partition,
 # and looks again only when its metadata is this old: by default in 5 minutes.
@@ -127,12 +130,14 @@ def make_app(bus: BusSettings, settings: ProcessorSettings) -> faust.App:
         broker_session_timeout=settings.session_timeout_s,
         broker_heartbeat_interval=settings.session_timeout_s / HEARTBEATS_A_SESSION,
         broker_rebalance_timeout=settings.session_timeout_s,
+        consumer_group_instance_id=settings.instance or None,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=FETCH_BYTES,
         consumer_metadata_max_age_ms=round(METADATA_AGE_S * 1000),
         agent_supervisor="mode.supervisors.CrashingSupervisor",
         datadir=settings.data_directory,
         store="memory://",
+        stream_buffer_maxsize=STREAM_RECORDS,
         stream_wait_empty=False,
         topic_allow_declare=False,
         topic_disable_leader=True,
@@ -148,18 +153,28 @@ def make_app(bus: BusSettings, settings: ProcessorSettings) -> faust.App:
         acks=False,
     )
 
+    taking = Taking(settings.take_records, settings.take_bytes, settings.take_within_s)
+
     async def process(stream: Any) -> None:
-        async for events in stream.noack_take(settings.take_records, within=settings.take_within_s):
-            await shell.feed(events)
+        stream.enable_acks = False
+        async for event in stream.events():
+            await taking.put(event)
+
+    async def hand_over() -> None:
+        while not app.should_stop:
+            await crashing(shell.feed, await taking.take())
 
     async def keep_time() -> None:
         while not app.should_stop:
             await app.sleep(TICK_S)
-            try:
-                await shell.tick()
-            except Exception as error:
-                await app.crash(error)
-                raise
+            await crashing(shell.tick)
+
+    async def crashing(work: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        try:
+            await work(*arguments)
+        except Exception as error:
+            await app.crash(error)
+            raise
 
     async def on_assigned(sender: Any, assigned: set[TP], **_: Any) -> None:
         shell.assigned([tp.partition for tp in assigned if tp.topic == TELEMETRY])
@@ -171,6 +186,7 @@ def make_app(bus: BusSettings, settings: ProcessorSettings) -> faust.App:
         await shell.close()
 
     app.agent(topic, concurrency=1, name="process")(process)
+    app.task(hand_over)
     app.task(keep_time)
     app.on_partitions_assigned.connect(on_assigned, weak=False)
     app.on_partitions_revoked.connect(on_revoked, weak=False)

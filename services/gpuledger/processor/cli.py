@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 
-import faust
 import structlog
 import typer
 from prometheus_client import start_http_server
@@ -18,6 +17,7 @@ from gpuledger.contract.errors import ConfigError, Unavailable
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor.app import make_app
 from gpuledger.processor.settings import ProcessorSettings
+from gpuledger.processor.worker import Worker
 
 PAUSE_S = 2.0
 _log = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ def processor() -> None:
     await_topic(bus, settings)
     if settings.metrics_port:
         start_http_server(settings.metrics_port)
-    worker = faust.Worker(make_app(bus, settings), loglevel="WARNING", quiet=True, redirect_stdouts=False)
+    worker = Worker(make_app(bus, settings), loglevel="WARNING", quiet=True, redirect_stdouts=False)
     quieten("aiokafka")
     _log.info("processor starts", application=settings.application, kafka=bus.kafka_bootstrap)
     worker.execute_from_commandline()

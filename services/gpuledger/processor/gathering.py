@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuledger.bus import Incoming, PartitionReader
+from gpuledger.bus import Incoming
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.records import Holdings, NodeLayout
-from gpuledger.contract.topics import TELEMETRY
+from gpuledger.contract.records import Holdings, NodeLayout, NodeLifetime, encode
 from gpuledger.processor import metrics
 from gpuledger.processor.protocol import LogRecord, WindowTask
 from gpuledger.processor.reading import Decoder, Telemetry, log_record
+from gpuledger.processor.window_inputs import WindowInputs
 
-NEAR_OFFSETS = 2000  # ranges closer than this are fetched in one go: seeking costs more than skipping
+# What a node consists of, as bytes: gpu.progress repeats it in each hour. 56 MIG instances with long labels
+# are some tens of kilobytes.
+LAYOUT_BYTES = 1 << 20
 
 Held = Mapping[int, Mapping[int, tuple[Incoming, RecordHeaders]]]  # by partition, then offset
 
@@ -32,8 +34,8 @@ class Gathered:
 class Gatherer:
     """Decodes held records and reads again what was finished before. Owned by the engine's thread."""
 
-    def __init__(self, reader: PartitionReader, decoder: Decoder) -> None:
-        self._reader = reader
+    def __init__(self, inputs: WindowInputs, decoder: Decoder) -> None:
+        self._inputs = inputs
         self._decoder = decoder
         self._layouts: dict[NodeKey, NodeLayout] = {}
 
@@ -53,19 +55,18 @@ class Gatherer:
 
     def _fetch(self, partition: int, tasks: Sequence[WindowTask], gathered: Gathered) -> None:
         wanted = {(task.node, task.window_start_ns): task for task in tasks}
-        for low, high in coalesce([task.fetch for task in tasks if task.fetch is not None]):
-            for message in self._reader.read_range(TELEMETRY, partition, low, high):
-                try:
-                    headers = RecordHeaders.from_kafka(message.key, message.headers)
-                except BadRecord:
-                    continue  # it was an input of no window then, and is none now
-                place = headers.id.node_key, headers.window_start_ns
-                task = wanted.get(place)
-                if task is None or task.fetch is None or message.offset in task.held:
-                    continue
-                if task.fetch[0] <= message.offset <= task.fetch[1]:
-                    metrics.RECORDS_FETCHED.inc()
-                    gathered.unions[place].append(self._decoded(partition, message, headers, gathered))
+        for message in self._inputs.read(partition, tasks):
+            try:
+                headers = RecordHeaders.from_kafka(message.key, message.headers)
+            except BadRecord:
+                continue  # it was an input of no window then, and is none now
+            place = headers.id.node_key, headers.window_start_ns
+            task = wanted.get(place)
+            if task is None or task.fetch is None or message.offset in task.held:
+                continue
+            if task.fetch[0] <= message.offset <= task.fetch[1]:
+                metrics.RECORDS_FETCHED.inc()
+                gathered.unions[place].append(self._decoded(partition, message, headers, gathered))
 
     def _decoded(
         self, partition: int, message: Incoming, headers: RecordHeaders, gathered: Gathered
@@ -73,32 +74,20 @@ class Gatherer:
         record = log_record(message, headers)
         try:
             body = self._decoder.decode(message, headers)
+            if record.keyframe and isinstance(body, Holdings):
+                record = record._replace(layout=self._shared(headers.id.node_key, body.layout))
         except BadRecord as error:
             gathered.errors[partition, message.offset] = error
             return record._replace(readable=False)
         gathered.bodies[partition, message.offset] = body
-        if record.keyframe and isinstance(body, Holdings):
-            return record._replace(layout=self._shared(headers.id.node_key, body.layout))
         return record
 
     def _shared(self, node: NodeKey, layout: NodeLayout) -> NodeLayout:
         """One object for one layout of a node: rows of many windows refer to it."""
         known = self._layouts.get(node)
         if known != layout:
+            size_bytes = len(encode(NodeLifetime(*node, layout)))
+            if size_bytes > LAYOUT_BYTES:
+                raise BadRecord("layout_too_large", f"a node of {size_bytes} bytes", "layout")
             known = self._layouts[node] = layout
         return known
-
-
-def coalesce(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Inclusive offset ranges, joined where they overlap or lie near each other."""
-    current: tuple[int, int] | None = None
-    for low, high in sorted(spans):
-        if current is None:
-            current = (low, high)
-        elif low <= current[1] + NEAR_OFFSETS:
-            current = (current[0], max(current[1], high))
-        else:
-            yield current
-            current = (low, high)
-    if current is not None:
-        yield current

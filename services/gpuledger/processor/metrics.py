@@ -15,6 +15,12 @@ WINDOWS_CHARGED = Counter(
 RECORDS_FETCHED = Counter(
     "gpuledger_processor_records_fetched", "Records read again for windows that were reopened"
 )
+RECORDS_LOST = Counter(
+    "gpuledger_processor_records_lost", "Offsets that retention took before they were read", ["partition"]
+)
+WINDOWS_SKIPPED = Counter(
+    "gpuledger_processor_windows_skipped", "Windows of a node's life that were too old to be charged"
+)
 CONSERVATION_ERRORS = Counter(
     "gpuledger_processor_conservation_errors", "Windows whose rows do not add up to their cost; must be 0"
 )

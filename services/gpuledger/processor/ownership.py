@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
-from gpuledger.bus import BusSettings, PartitionReader, TransactionalProducer, committed_offsets
+from gpuledger.bus import BusSettings, Incoming, PartitionReader, TransactionalProducer, committed_offsets
+from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor.charging import Configuration
-from gpuledger.processor.progress import loaded
+from gpuledger.processor.progress import loaded, told
+from gpuledger.processor.progress_writer import ProgressWriter
 from gpuledger.processor.protocol import PartitionOwner
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.topics_read import TopicsReader, announcements
@@ -23,6 +26,19 @@ class Ownership:
 
     owner: PartitionOwner
     transactions: TransactionalProducer
+    progress: ProgressWriter
+    told: dict[str, int] = field(default_factory=dict)
+    """Of each topic beside the log, the offset below which all that was refused is told."""
+    held: dict[int, tuple[Incoming, RecordHeaders]] = field(default_factory=dict)
+    """The records that the owner holds, by offset."""
+
+
+def committed(
+    bus: BusSettings, settings: ProcessorSettings, partitions: Sequence[int]
+) -> Mapping[int, int | None]:
+    """The offset that the application would go on from, for each partition."""
+    application = settings.application
+    return committed_offsets(bus, f"{application}-offsets", application, TELEMETRY, partitions)
 
 
 def take_over(
@@ -39,19 +55,18 @@ def take_over(
     Unavailable; then nothing is owned.
     """
     application = settings.application
-    committed = committed_offsets(bus, f"{application}-offsets", application, TELEMETRY, [partition])[
-        partition
-    ]
-    low, _ = reader.bounds(TELEMETRY, partition)
+    position = committed(bus, settings, [partition])[partition]
+    if position is None:
+        position, _ = reader.bounds(TELEMETRY, partition)
     transactions = TransactionalProducer(bus, f"{application}-progress", f"{application}-{partition}")
     try:
-        progress = loaded(topics.progress(partition))
         topics.forget(partition)
+        written = list(topics.progress(partition))
         lifetimes = list(topics.lifetimes(partition))
     except BaseException:
         transactions.close()
         raise
-    position = low if committed is None else max(committed, low)
+    progress = loaded(written)
     owner = PartitionOwner(
         partition,
         position,
@@ -68,4 +83,4 @@ def take_over(
         nodes=len(owner.nodes),
         windows=sum(len(entry.rows) for entry in progress),
     )
-    return Ownership(owner, transactions)
+    return Ownership(owner, transactions, ProgressWriter(progress), told(written))

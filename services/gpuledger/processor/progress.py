@@ -19,10 +19,12 @@ from gpuledger.processor.protocol import (
     WindowRow,
 )
 
+TOLD_CLUSTER = "-"  # no cluster's name: a record that says up to where a topic's refusals are told
 
-def progress_key(key: NodeKey, hour_start_ns: int) -> bytes:
-    """``cluster/node/hour``: what gpu.progress is compacted by."""
-    return b"%s/%d" % (key.key, hour_start_ns)
+
+def progress_key(key: NodeKey, start_ns: int) -> bytes:
+    """``cluster/node/start``: what gpu.progress is compacted by; of an hour, or of a part of one."""
+    return b"%s/%d" % (key.key, start_ns)
 
 
 def hours_to_write(owner: PartitionOwner, batch: Batch) -> Iterator[HourRecord]:
@@ -42,7 +44,34 @@ def hours_to_write(owner: PartitionOwner, batch: Batch) -> Iterator[HourRecord]:
         record = _hour(key, hour, node.length_ns, through, rows)
         record.first_window_ns, record.highest_window_ns = node.first, node.newest
         record.last_append_ns = node.last_append_ns or 0
+        record.opened_from_ns = node.opened_from
         yield record
+
+
+def halves(record: HourRecord) -> tuple[HourRecord, HourRecord]:
+    """An hour's record as two of fewer windows, each with the layouts that it needs."""
+    middle = record.window_start_ns.size // 2
+    return _part(record, slice(None, middle)), _part(record, slice(middle, None))
+
+
+def _part(record: HourRecord, part: slice) -> HourRecord:
+    columns: dict[str, Any] = {name: getattr(record, name)[part] for name in _COLUMNS}
+    used, places = np.unique(columns["layout"], return_inverse=True)
+    stated = used[used >= 0].tolist()
+    columns["layout"] = places.reshape(-1) - (used.size - len(stated))
+    return HourRecord(
+        cluster=record.cluster,
+        node=record.node,
+        hour_start_ns=record.hour_start_ns if not part.start else int(columns["window_start_ns"][0]),
+        closed_through_ns=record.closed_through_ns,
+        window_length_ns=record.window_length_ns,
+        first_window_ns=record.first_window_ns,
+        highest_window_ns=record.highest_window_ns,
+        last_append_ns=record.last_append_ns,
+        opened_from_ns=record.opened_from_ns,
+        layouts=[record.layouts[index] for index in stated],
+        **columns,
+    )
 
 
 def _hour(
@@ -71,6 +100,7 @@ def _hour(
             int(said is not None and said.goodbye),
             (said.goodbye_append_ns or 0) if said is not None else 0,
             row.alive_ns,
+            row.input_bytes,
         )
         for name, value in zip(_COLUMNS, values, strict=True):
             columns[name].append(value)
@@ -97,28 +127,40 @@ _COLUMNS = (
     "goodbye",
     "goodbye_append_ns",
     "alive_ns",
+    "input_bytes",
 )
 
 
+def told(records: Iterable[HourRecord]) -> dict[str, int]:
+    """Of each topic beside the log, the offset below which all that was refused is told."""
+    return {r.node: r.closed_through_ns for r in records if r.cluster == TOLD_CLUSTER}
+
+
 def loaded(records: Iterable[HourRecord]) -> list[NodeProgress]:
-    """What a new owner learns, from all records in the order of the topic: the last of an hour counts."""
-    hours: dict[tuple[NodeKey, int], HourRecord] = {}
-    through: dict[NodeKey, int] = {}
-    append: dict[NodeKey, int] = {}
+    """What a new owner learns, from all records in the order of the topic: of a window the last counts."""
+    rows: dict[NodeKey, dict[int, WindowRow]] = {}
+    keys: dict[NodeKey, set[int]] = {}
+    latest: dict[NodeKey, tuple[int, int, int]] = {}
     for record in records:
+        if record.cluster == TOLD_CLUSTER:
+            continue
         key = NodeKey(record.cluster, record.node)
-        hours[key, record.hour_start_ns] = record
-        through[key] = max(record.closed_through_ns, through.get(key, record.closed_through_ns))
-        append[key] = max(record.last_append_ns, append.get(key, 0))
-    rows: dict[NodeKey, dict[int, WindowRow]] = {key: {} for key in through}
-    for (key, _), record in hours.items():
-        rows[key].update(_rows(record))
-    return [NodeProgress(key, rows[key], through[key], append[key] or None) for key in through]
+        rows.setdefault(key, {}).update(_rows(record))
+        keys.setdefault(key, set()).add(record.hour_start_ns)
+        said = record.closed_through_ns, record.last_append_ns, record.opened_from_ns or 0
+        through, append, opened = zip(said, latest.get(key, said), strict=True)
+        latest[key] = max(through), max(append), max(opened)
+    return [
+        NodeProgress(key, rows[key], through, append or None, opened or None, frozenset(keys[key]))
+        for key, (through, append, opened) in latest.items()
+    ]
 
 
 def _rows(record: HourRecord) -> Iterator[tuple[int, WindowRow]]:
     columns = [getattr(record, name).tolist() for name in _COLUMNS]
-    for start, generation, inputs, lowest, highest, keyframe, layout, goodbye, said_ns, alive_ns in zip(
+    if not columns[-1]:  # a writer that did not count bytes yet
+        columns[-1] = [0] * len(columns[0])
+    for start, generation, inputs, low, high, keyframe, layout, goodbye, said_ns, alive_ns, size in zip(
         *columns, strict=True
     ):
         statement = None
@@ -129,4 +171,4 @@ def _rows(record: HourRecord) -> Iterator[tuple[int, WindowRow]]:
                 goodbye=bool(goodbye),
                 goodbye_append_ns=said_ns if goodbye else None,
             )
-        yield start, WindowRow(generation, inputs, lowest, highest, statement, alive_ns)
+        yield start, WindowRow(generation, inputs, low, high, statement, alive_ns, size)

@@ -38,6 +38,7 @@ def log_record(record: Incoming, headers: RecordHeaders) -> LogRecord:
         amendment=headers.amendment,
         mend=headers.mend,
         keyframe=headers.keyframe and headers.kind is Kind.HOLDINGS,
+        size_bytes=len(record.value or b""),
     )
 
 

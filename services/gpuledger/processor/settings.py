@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gpuledger.contract.windows import DEFAULT_WINDOW_NS, NS_PER_S, WindowGrid
+from gpuledger.contract.windows import DAY_NS, DEFAULT_WINDOW_NS, NS_PER_S, WindowGrid
 from gpuledger.processor.protocol import Rules
 
 
@@ -26,6 +26,7 @@ class ProcessorSettings(BaseSettings):
     take_records: int = Field(
         default=1000, ge=1
     )  # of one poll; some MB of columnar batches, charged in one pass
+    take_bytes: int = Field(default=32 << 20, ge=1)  # of one poll; a poll has one record at least
     take_within_s: float = Field(
         default=0.1, gt=0
     )  # how long a poll waits to be full; part of the row latency
@@ -33,7 +34,18 @@ class ProcessorSettings(BaseSettings):
         default=5.0, gt=0
     )  # how often broker time is taken; adds to the 60 s of silence
     silence_s: float = Field(default=60.0, gt=0)  # see protocol.Rules
-    session_timeout_s: float = Field(default=45.0, ge=6)  # a batch holds the interpreter for seconds at worst
+    oldest_days: float = Field(
+        default=8.0, gt=0
+    )  # see protocol.Rules; as long as gpu.telemetry keeps records, and a day
+    # beyond either a window is full: see protocol.Rules; alike for all workers, or they decide differently
+    window_records: int = Field(default=Rules().window_records, ge=1, lt=1 << 20)
+    window_bytes: int = Field(default=Rules().window_bytes, ge=1)
+    # How long a worker that is gone keeps its partitions. Heartbeats have a thread of their own, and a pass
+    # of the core holds the interpreter for well under a second.
+    session_timeout_s: float = Field(default=8.0, ge=6)
+    # A name that a worker keeps over its restarts (a StatefulSet's pod): it then gets its partitions back at
+    # once. Empty: whoever comes back is a new member, and waits until the old one's session has timed out.
+    instance: str = ""
     patience_s: float = Field(default=600.0, gt=0)  # how long a new owner waits for Kafka or the registry
     metrics_port: int = Field(default=0, ge=0, le=65535)  # of the Prometheus exporter; 0: none
     data_directory: Path = Path("build/processor")  # Faust's own; holds nothing that must survive
@@ -50,4 +62,9 @@ class ProcessorSettings(BaseSettings):
 
     def rules(self) -> Rules:
         """The protocol's constants."""
-        return Rules(silence_ns=int(self.silence_s * NS_PER_S))
+        return Rules(
+            silence_ns=int(self.silence_s * NS_PER_S),
+            oldest_ns=int(self.oldest_days * DAY_NS),
+            window_records=self.window_records,
+            window_bytes=self.window_bytes,
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -28,22 +28,30 @@ from gpuledger.processor.protocol import Announcement, Lifetime
 from gpuledger.processor.reading import NS_PER_MS
 
 R = TypeVar("R")
-Refuse: TypeAlias = Callable[[Sequence[tuple[Incoming, BadRecord]]], None]
 _log = structlog.get_logger(__name__)
+
+
+class Refuses(Protocol):
+    """Who keeps what was refused; it stays the caller's."""
+
+    def add(self, message: Incoming, error: BadRecord) -> None:
+        """A record was refused, perhaps once more."""
+
+    def forget(self, topic: str, partition: int) -> None:
+        """It is read from its beginning next time."""
 
 
 class TopicsReader:
     """Reads topics from where it last stopped to their ends. Owned by the engine's thread.
 
-    A record that can not be read or understood goes to ``refuse``, once, and is passed over: what it would
-    have said is not known, which must not keep all others from being charged.
+    A record that can not be read or understood goes to ``refusals`` and is passed over: what it would have
+    said is not known, which must not keep all others from being charged.
     """
 
-    def __init__(self, reader: PartitionReader, registry: SchemaRegistry, refuse: Refuse) -> None:
+    def __init__(self, reader: PartitionReader, registry: SchemaRegistry, refusals: Refuses) -> None:
         self._reader = reader
         self._registry = registry
-        self._refuse = refuse
-        self._refused: set[tuple[str, int, int]] = set()
+        self._refusals = refusals
         self._partitions: int | None = None
         self._next: dict[tuple[str, int], int] = {}
         self._prices: dict[int, PriceBookVersion] = {}
@@ -70,8 +78,13 @@ class TopicsReader:
         return self._configuration
 
     def forget(self, partition: int) -> None:
-        """Read the partition's topics from their beginnings next time: it has a new owner."""
-        self._next.pop((topics.NODES, partition), None)
+        """Read the topics that the partition's owner answers for from their beginnings next time."""
+        answered = [(topics.NODES, partition), (topics.PROGRESS, partition)]
+        if partition == 0:
+            answered += [(topic, 0) for topic in (topics.PRICES, topics.TEAMS, topics.GENERATIONS)]
+        for place in answered:
+            self._next.pop(place, None)
+            self._refusals.forget(*place)
 
     def lifetimes(self, partition: int) -> Iterator[tuple[NodeKey, Lifetime]]:
         """What gpu.nodes says since it was last read."""
@@ -126,10 +139,7 @@ class TopicsReader:
             if isinstance(record, NodeLifetime):
                 self._check_place(record, message)
         except BadRecord as error:
-            place = message.topic, message.partition, message.offset
-            if place not in self._refused:
-                self._refuse([(message, error)])
-                self._refused.add(place)
+            self._refusals.add(message, error)
             return None
         return record
 

@@ -17,6 +17,7 @@ class Shared(NamedTuple):
     random: Random
     number: Callable[[], int]  # a fresh one at each call
     bad: float  # part of the records that can not be read
+    largest: int  # bytes of a record, at most
     mid_windows: set[tuple[NodeKey, int, int]]  # (node, epoch, window) that an epoch began within
 
 
@@ -90,6 +91,12 @@ class Agent:
         if self.alive and not self.dead and not self.waiting and windows:
             self._emit(self._shared.random.choice(windows[-3:]), amendment=True)
 
+    def flood(self, now: int) -> None:
+        """More parts than any window should have."""
+        if self.alive and not self.dead and not self.waiting:
+            for _ in range(self._shared.random.randint(2, 9)):
+                self._emit((now + self.offset) // WINDOW)
+
     def crash(self) -> None:
         """The agent dies; its spool survives, or the end of it is lost."""
         self.alive = False
@@ -154,6 +161,7 @@ class Agent:
                 readable=self._shared.random.random() >= self._shared.bad,
                 keyframe=keyframe,
                 layout=self.layout if keyframe else None,
+                size_bytes=self._shared.random.randint(1, self._shared.largest),
             )
         )
         self._sequence += 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from gpuledger.contract.identity import NodeKey
-from gpuledger.processor.protocol import Decision, Label, LogRecord
-from tests.support.protocol_world.scale import AHEAD, HORIZON, NODES, UNSTATED_LIFE, WINDOW_NS, ns
+from gpuledger.contract.identity import NodeKey, RecordId
+from gpuledger.processor.protocol import Decision, Label, LogRecord, Rules
+from tests.support.protocol_world.scale import AHEAD, EARLIEST, HORIZON, NODES, UNSTATED_LIFE, WINDOW_NS, ns
 from tests.support.protocol_world.world import World
 
 Reached = dict[tuple[NodeKey, int], list[LogRecord]]
@@ -17,7 +17,7 @@ def violations(world: World) -> list[str]:
     reached = _reached(world)
     found = _second_contents(world)
     for node in NODES:
-        for window in range(HORIZON):
+        for window in range(EARLIEST, HORIZON):
             found += _check_window(world, reached, node, window)
         found += _stated_life_is_paid(world, node)
     if world.committed != len(world.records):
@@ -28,9 +28,25 @@ def violations(world: World) -> list[str]:
 def _reached(world: World) -> Reached:
     reached: Reached = defaultdict(list)
     for record in world.records:
-        if record.window_start_ns <= record.append_ns + ns(AHEAD):
+        too_old = record.window_start_ns + WINDOW_NS + world.faults.rules.oldest_ns < record.append_ns
+        if record.window_start_ns <= record.append_ns + ns(AHEAD) and not too_old:
             reached[record.identity.node_key, record.window_start_ns // WINDOW_NS].append(record)
-    return reached
+    return {key: _bounded(records, world.faults.rules) for key, records in reached.items()}
+
+
+def _bounded(records: list[LogRecord], rules: Rules) -> list[LogRecord]:
+    """Without repeats, and up to the first that a window has no place for, which counts as refused."""
+    found: dict[tuple[RecordId, int], LogRecord] = {}
+    size_bytes = 0
+    for record in records:
+        if (record.identity, record.mend) in found:
+            continue
+        size_bytes += record.size_bytes
+        beyond = len(found) >= rules.window_records or size_bytes > rules.window_bytes
+        found[record.identity, record.mend] = record._replace(readable=False) if beyond else record
+        if beyond:
+            break
+    return list(found.values())
 
 
 def _second_contents(world: World) -> list[str]:
@@ -47,7 +63,8 @@ def _check_window(world: World, reached: Reached, node: NodeKey, window: int) ->
     name = f"{node.node} w{window}"
     owed = _is_owed(world, reached, node, window)
     if head is None:
-        return [f"P1 {name} was never charged"] if records or owed else []
+        told = any(s.node == node and s.start_ns <= window * WINDOW_NS < s.end_ns for s in world.skipped)
+        return [f"P1 {name} was never charged"] if records or (owed and not told) else []
     found = []
     if not records:
         return _check_empty(world, reached, node, window, head, owed)
@@ -115,7 +132,7 @@ def _is_owed(world: World, reached: Reached, node: NodeKey, window: int) -> bool
 
 def _nearest(world: World, reached: Reached, node: NodeKey, window: int) -> tuple[object, bool]:
     """(layout, goodbye) of the nearest earlier window that states something."""
-    for earlier in range(window - 1, -1, -1):
+    for earlier in range(window - 1, EARLIEST - 1, -1):
         readable = [r for r in reached.get((node, earlier), []) if r.readable]
         layouts = [r.layout for r in readable if r.keyframe]
         goodbye = any(r.goodbye for r in readable) and world.life_of(node) is None
@@ -141,11 +158,13 @@ def _stated_life_is_paid(world: World, node: NodeKey) -> list[str]:
     life = world.life_of(node)
     if life is None or life.ended_ns is None or life.launched_ns is None:
         return []
+    heads = {window: head for (key, window), head in world.heads.items() if key == node}
     paid = sum(
-        end - start
-        for (key, _), head in world.heads.items()
-        if key == node and head.label is not Label.ENDED
-        for start, end in head.alive
+        end - start for head in heads.values() if head.label is not Label.ENDED for start, end in head.alive
     )
-    owed = life.ended_ns - life.launched_ns
+    owed = sum(
+        max(0, min(life.ended_ns, start + WINDOW_NS) - max(life.launched_ns, start))
+        for start in range(EARLIEST * WINDOW_NS, HORIZON * WINDOW_NS, WINDOW_NS)
+        if start // WINDOW_NS in heads
+    )
     return [] if paid == owed else [f"P4 {node.node} pays {paid} ns of a life of {owed} ns"]

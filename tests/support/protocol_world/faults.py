@@ -99,5 +99,6 @@ ON_AGENT: dict[str, Callable[[World, Agent], None]] = {
     "network": _network,
     "node_dies": _node_dies,
     "goodbye": lambda world, agent: agent.say_goodbye(world.now),
+    "flood": lambda world, agent: agent.flood(world.now),
     "amendment": lambda world, agent: agent.amend(world.now),
 }

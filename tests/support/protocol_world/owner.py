@@ -9,6 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from gpuledger.contract.errors import Fenced
+from gpuledger.contract.identity import NodeKey
 from gpuledger.processor.protocol import (
     Acknowledge,
     Gather,
@@ -20,7 +21,7 @@ from gpuledger.processor.protocol import (
     Reading,
     work,
 )
-from tests.support.protocol_world.scale import GRID, RULES, ns
+from tests.support.protocol_world.scale import GRID, HOUR_NS, ns
 
 if TYPE_CHECKING:
     from tests.support.protocol_world.world import World
@@ -56,7 +57,7 @@ class Worker:
             0,
             position,
             lambda cluster: GRID,
-            RULES,
+            world.faults.rules,
             progress=_loaded(progress),
             lifetimes=world.lives[: self._lives_read],
             announcements=world.generations[: self._generations_read],
@@ -67,7 +68,7 @@ class Worker:
                 record = world.records[owner.position]
                 outcome = owner.read(hidden(record))
                 world.log(f"{self.name} reads @{record.offset}: {outcome.value}")
-                if outcome is not Reading.HELD:
+                if outcome not in (Reading.HELD, Reading.REPEATED):
                     world.dead_letters.add(record.offset)
                 yield
                 if random.random() < 0.6:
@@ -119,7 +120,8 @@ class Worker:
                         yield from self._publish(batches)
                     else:
                         late = batches
-                case Progress(_, batch):
+                case Progress(owner, batch):
+                    world.skipped += owner.take_skipped()
                     if self.fenced and world.switches.fencing:
                         world.log(f"{self.name} progress refused")
                         return False
@@ -155,15 +157,24 @@ def hidden(record: LogRecord) -> LogRecord:
 
 
 def _loaded(progress: list[NodeProgress]) -> list[NodeProgress]:
-    """Compacted: of each node the rows of the latest write of each hour."""
-    rows: dict = {}  # type: ignore[type-arg]
+    """Compacted: of each node the rows of the latest write of each hour, without those given up."""
+    nodes: dict[NodeKey, list[NodeProgress]] = {}
     for entry in progress:
-        known = rows.setdefault(entry.node, {})
-        known.update(entry.rows)
-    return [
-        NodeProgress(node, known, max(e.through_ns for e in progress if e.node == node))
-        for node, known in rows.items()
-    ]
+        nodes.setdefault(entry.node, []).append(entry)
+    return [_compacted(node, entries) for node, entries in nodes.items()]
+
+
+def _compacted(node: NodeKey, entries: list[NodeProgress]) -> NodeProgress:
+    rows = {start: row for entry in entries for start, row in entry.rows.items()}
+    opened_from = max((e.opened_from_ns for e in entries if e.opened_from_ns is not None), default=None)
+    if opened_from is not None:
+        old = [start for start in rows if start < opened_from]
+        spoken = max((start for start in old if rows[start].statement is not None), default=None)
+        for start in old:
+            if spoken is None or start // HOUR_NS != spoken // HOUR_NS:
+                del rows[start]
+    append_ns = max((e.last_append_ns for e in entries if e.last_append_ns is not None), default=None)
+    return NodeProgress(node, rows, max(e.through_ns for e in entries), append_ns, opened_from)
 
 
 __all__ = ["Fenced", "Worker", "hidden"]

@@ -7,6 +7,7 @@ from gpuledger.processor.protocol import Rules
 WINDOW = 3  # ticks
 WINDOWS = 6  # that an agent lives through
 HORIZON = WINDOWS + 8  # windows that may ever be charged
+EARLIEST = -24  # the first window that may ever be charged
 SILENCE = 3  # ticks
 AHEAD = 3  # ticks
 UNSTATED_LIFE = 3  # windows
@@ -19,6 +20,8 @@ RULES = Rules(
     ahead_ns=AHEAD * NS_PER_S,
     oldest_ns=1000 * NS_PER_S,
     unstated_life_ns=UNSTATED_LIFE * WINDOW_NS,
+    longest_window_ns=WINDOW_NS,
+    given_up_ns=HOUR_NS,
 )
 NODES = (NodeKey("c", "stated"), NodeKey("c", "unstated"))
 

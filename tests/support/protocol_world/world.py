@@ -16,6 +16,8 @@ from gpuledger.processor.protocol import (
     LogRecord,
     NodeProgress,
     PartitionOwner,
+    Rules,
+    Skipped,
     WindowTask,
 )
 from tests.support.protocol_world.agent import Agent, Shared
@@ -24,6 +26,7 @@ from tests.support.protocol_world.scale import (
     HORIZON,
     HOUR_NS,
     NODES,
+    RULES,
     SILENCE,
     WINDOW,
     WINDOW_NS,
@@ -48,6 +51,9 @@ class Faults:
     """How often each thing happens, and how many records can not be read."""
 
     unreadable: float = 0.03
+    rules: Rules = RULES
+    launched: int = 0  # ticks at which the life of the first node began
+    largest: int = 1  # bytes of a record, at most
     weights: Mapping[str, float] = field(
         default_factory=lambda: {
             "worker_crash": 3,
@@ -63,6 +69,7 @@ class Faults:
             "goodbye": 0.3,
             "end_stated": 1,
             "amendment": 1,
+            "flood": 0.2,
             "stray": 0.4,
             "generation": 1,
             "mend": 1,
@@ -82,19 +89,22 @@ class World:
         self.records: list[LogRecord] = []
         self.committed = 0
         self.progress: list[NodeProgress] = []
-        self.lives: list[tuple[NodeKey, Lifetime]] = [(NODES[0], Lifetime(0))]
+        self.lives: list[tuple[NodeKey, Lifetime]] = [(NODES[0], Lifetime(ns(self.faults.launched)))]
         self.generations: list[Announcement] = []
         self.dead_letters: set[int] = set()
         self.heads: dict[tuple[NodeKey, int], Decision] = {}
         self.contents: dict[tuple[NodeKey, int, int], set[tuple[object, ...]]] = defaultdict(set)
         self.first_charged: dict[tuple[NodeKey, int], int] = {}
+        self.skipped: list[Skipped] = []
         self.trace: list[str] = []
         self.mid_windows: set[tuple[NodeKey, int, int]] = set()
         self.workers: list[Worker] = []
         self._numbers = 0
         self._spawned = 0
         self._mended: set[int] = set()
-        shared = Shared(self.random, self._number, self.faults.unreadable, self.mid_windows)
+        shared = Shared(
+            self.random, self._number, self.faults.unreadable, self.faults.largest, self.mid_windows
+        )
         self.agents = [Agent(node, shared) for node in NODES]
         for agent in self.agents:
             agent.start(0)
@@ -138,9 +148,13 @@ class World:
         for key, hour in sorted(touched):
             node = owner.nodes[key]
             closed = {start: row for (other, start), row in batch.rows.items() if other == key}
-            through = max([*closed, node.through or 0])
-            wire = {start: row for start, row in {**node.rows, **closed}.items() if start // HOUR_NS == hour}
-            self.progress.append(NodeProgress(key, wire, through))
+            through = max([*closed, *([] if node.through is None else [node.through])])
+            wire = {
+                start: row
+                for start, row in {**dict(node.rows.items()), **closed}.items()
+                if start // HOUR_NS == hour
+            }
+            self.progress.append(NodeProgress(key, wire, through, node.last_append_ns, node.opened_from))
         self.log(f"{who} writes progress of {len(batch.rows)} windows")
 
     # the course of the world

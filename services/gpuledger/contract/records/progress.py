@@ -42,6 +42,7 @@ class NodeProgress:
     first_window_ns: int | None = None
     highest_window_ns: int | None = None
     last_append_ns: int = 0
+    opened_from_ns: int | None = None
     layouts: list[NodeLayout] = field(default_factory=list)
     window_start_ns: Longs = field(default_factory=no_longs)
     generation: Longs = field(default_factory=no_longs)
@@ -53,6 +54,7 @@ class NodeProgress:
     goodbye: Longs = field(default_factory=no_longs)
     goodbye_append_ns: Longs = field(default_factory=no_longs)
     alive_ns: Longs = field(default_factory=no_longs)
+    input_bytes: Longs = field(default_factory=no_longs)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ commits windows; ``work`` is the order in which a shell must carry that out.
 """
 
 from gpuledger.processor.protocol.inputs import distinct, label_of, refused, statement_of, usable
-from gpuledger.processor.protocol.partition import MAX_WINDOWS_PER_ROUND, OffsetGap, PartitionOwner, Reading
+from gpuledger.processor.protocol.node import NodeState
+from gpuledger.processor.protocol.partition import MAX_WINDOWS_PER_ROUND, OffsetGap, PartitionOwner
 from gpuledger.processor.protocol.values import (
     Announcement,
     Batch,
@@ -14,7 +15,9 @@ from gpuledger.processor.protocol.values import (
     Lifetime,
     LogRecord,
     NodeProgress,
+    Reading,
     Rules,
+    Skipped,
     Statement,
     WindowRow,
     WindowTask,
@@ -34,12 +37,14 @@ __all__ = [
     "Lifetime",
     "LogRecord",
     "NodeProgress",
+    "NodeState",
     "OffsetGap",
     "PartitionOwner",
     "Progress",
     "Publish",
     "Reading",
     "Rules",
+    "Skipped",
     "Statement",
     "WindowRow",
     "WindowTask",

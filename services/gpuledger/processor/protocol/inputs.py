@@ -28,6 +28,27 @@ def distinct(records: Iterable[LogRecord]) -> tuple[LogRecord, ...]:
     return tuple(sorted(found.values(), key=lambda r: r.offset))
 
 
+def within_bounds(
+    inputs: Sequence[LogRecord], rules: Rules
+) -> tuple[tuple[LogRecord, ...], tuple[LogRecord, ...]]:
+    """(inputs of a window, those it has no place for), of its distinct records by offset.
+
+    The first record beyond a bound is still an input, and refused: so the revision tells the full window
+    from the one before it, and its cost is unobserved. Which one that is, the log alone decides.
+    """
+    size_bytes = 0
+    for at, record in enumerate(inputs):
+        size_bytes += record.size_bytes
+        if is_full(at + 1, size_bytes, rules):
+            return (*inputs[:at], record._replace(readable=False)), tuple(inputs[at + 1 :])
+    return tuple(inputs), ()
+
+
+def is_full(records: int, size_bytes: int, rules: Rules) -> bool:
+    """Whether a window of so many distinct inputs takes no more."""
+    return records > rules.window_records or size_bytes > rules.window_bytes
+
+
 def usable(inputs: Sequence[LogRecord]) -> tuple[LogRecord, ...]:
     """The readable inputs, one of each identity: what a window is charged from."""
     found: dict[RecordId, LogRecord] = {}

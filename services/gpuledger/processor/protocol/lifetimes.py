@@ -53,6 +53,11 @@ class Lifetimes:
             return -1
         return sum(last - first for first, last in self.alive(start_ns, end_ns))
 
+    def untold_ns(self, start_ns: int, end_ns: int, told_ns: int) -> int:
+        """How much of [start, end) lies in stated lives, but for those whose end was told by ``told_ns``."""
+        known = (life for life in self.lives if life.told_ns is None or life.told_ns > told_ns)
+        return max(0, Lifetimes(tuple(known)).alive_ns(start_ns, end_ns))
+
     @property
     def launched_ns(self) -> int | None:
         """The first launch; None where it is not known."""

@@ -6,7 +6,6 @@ Pure: no I/O and no clock. The order in which its decisions are carried out is `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 
 from gpuledger.contract.errors import GpuledgerError
 from gpuledger.contract.identity import NodeKey
@@ -21,26 +20,19 @@ from gpuledger.processor.protocol.values import (
     Lifetime,
     LogRecord,
     NodeProgress,
+    Reading,
     Rules,
+    Skipped,
     WindowTask,
 )
 
 MAX_WINDOWS_PER_ROUND = 1000  # of a partition: about a second of charging, then others have their turn
 MIN_WINDOWS_PER_NODE = 4  # of a round, however many nodes there are
+MAX_BYTES_PER_ROUND = 128 << 20  # of all partitions; decoded it is some times as much
 
 
 class OffsetGap(GpuledgerError):
     """A record arrived before a lower one: going on would acknowledge what was never read."""
-
-
-class Reading(Enum):
-    """What became of a record that was read."""
-
-    HELD = "held"
-    REPEATED = "repeated"  # was read before; nothing to do
-    AHEAD_OF_TIME = "ahead_of_time"  # to dead letters, then finished
-    TOO_OLD = "too_old"  # to dead letters, then finished
-    WRONG_GRID = "wrong_grid"  # to dead letters, then finished
 
 
 class PartitionOwner:
@@ -64,16 +56,20 @@ class PartitionOwner:
         self._generations = Generations()
         self._position = position  # the offset of the next record to read
         self._acknowledged = position
+        self._offered = position  # the last offset that was handed out to be committed
         self._finished: set[int] = set()
         self._caught_up_ns: int | None = None
         self._mark: tuple[int, int] | None = None
         self._changed: set[NodeKey] = set()
+        self._open_from = -1 << 62  # start of the oldest window that is opened without a record
+        self._skipped: list[Skipped] = []
         for announcement in announcements:
             self._generations = self._generations.with_announcement(announcement)
         for key, life in lifetimes:
             self._node(key).state_life(life)
         for loaded in progress:
             self._node(loaded.node).load(loaded, self._generations)
+            self._pass_time(loaded.last_append_ns or 0)
         self._changed.update(self.nodes)
 
     @property
@@ -87,6 +83,11 @@ class PartitionOwner:
         return self._caught_up_ns
 
     @property
+    def open_from_ns(self) -> int:
+        """Windows that start before it are opened no more, and their rows are forgotten; a whole hour."""
+        return self._open_from
+
+    @property
     def has_mark(self) -> bool:
         """Whether a mark waits to be reached."""
         return self._mark is not None
@@ -95,6 +96,11 @@ class PartitionOwner:
     def held(self) -> int:
         """How many records are read and not finished."""
         return self._position - self._acknowledged - len(self._finished)
+
+    def take_skipped(self) -> list[Skipped]:
+        """The windows that were found to be too old to be opened, since this was last asked."""
+        skipped, self._skipped = self._skipped, []
+        return skipped
 
     def state_life(self, key: NodeKey, life: Lifetime) -> None:
         """gpu.nodes states a life of a node of this partition."""
@@ -115,18 +121,11 @@ class PartitionOwner:
         if record.offset < self._position:
             return Reading.REPEATED
         self._step(record.offset)
-        key = record.identity.node_key
-        grid = self._grid_of(key.cluster)
-        if not grid.is_start(record.window_start_ns):
+        self._pass_time(record.append_ns)
+        reading = self._hold(record)
+        if reading is not Reading.HELD:
             self._finished.add(record.offset)
-            return Reading.WRONG_GRID
-        reason = is_out_of_time(record, grid.length_ns, self._rules)
-        if reason is not None:
-            self._finished.add(record.offset)
-            return Reading(reason)
-        self._node(key).read(record)
-        self._changed.add(key)
-        return Reading.HELD
+        return reading
 
     def pass_over(self, offset: int) -> None:
         """The record at ``offset`` belongs to no window (dead letters have it): finished."""
@@ -150,24 +149,26 @@ class PartitionOwner:
             self._mark = (broker_ns, end_offset)
             self._reach_mark()
 
-    def plan(self, limit: int = MAX_WINDOWS_PER_ROUND) -> list[WindowTask]:
+    def plan(
+        self, limit: int = MAX_WINDOWS_PER_ROUND, size_bytes: int = MAX_BYTES_PER_ROUND
+    ) -> list[WindowTask]:
         """The windows to compute now, by node and in order.
 
-        About ``limit`` of those that can wait, evenly over the nodes, so that a node with much to work off
-        does not hold up the others.
+        About ``limit`` of those that can wait, and about ``size_bytes`` of records, evenly over the nodes, so
+        that a node with much to work off does not hold up the others.
         """
         tasks: list[WindowTask] = []
-        share = max(MIN_WINDOWS_PER_NODE, limit // max(1, len(self._changed)))
+        changed = max(1, len(self._changed))
         for key in sorted(self._changed):
             node = self.nodes[key]
-            starts = node.plan(self._caught_up_ns, share)
+            skipped = node.open_from(self._open_from)
+            if skipped is not None:
+                self._skipped.append(skipped)
+            share = max(MIN_WINDOWS_PER_NODE, limit // changed)
+            starts = node.plan(self._caught_up_ns, share, size_bytes // changed)
             if not starts:
                 self._changed.discard(key)
-            for start in starts:
-                held = tuple(sorted(node.open.get(start, ())))
-                row = node.rows.get(start)
-                fetch = (row.lowest, row.highest) if row is not None and row.inputs else None
-                tasks.append(WindowTask(key, start, held, fetch))
+            tasks += [_task(node, start) for start in starts]
         return tasks
 
     def settle(
@@ -186,6 +187,7 @@ class PartitionOwner:
             finished=tuple(offset for part in parts for offset in part.finished),
             refused=tuple(r for part in parts for r in part.refused),
             expired=tuple(r for part in parts for r in part.expired),
+            beyond=tuple(r for part in parts for r in part.beyond),
         )
 
     def commit(self, batch: Batch) -> None:
@@ -193,17 +195,44 @@ class PartitionOwner:
         finished = set(batch.finished)
         for (key, start), row in batch.rows.items():
             node = self.nodes[key]
-            node.commit(start, row, finished.intersection(node.open.get(start, ())))
+            node.commit(start, row, finished.intersection(node.held.of(start)))
             self._changed.add(key)
         self._finished.update(finished)
 
     def acknowledgeable(self) -> int | None:
         """The offset to commit: every lower one is finished. None where nothing is new."""
-        before = self._acknowledged
         while self._acknowledged in self._finished:
             self._finished.discard(self._acknowledged)
             self._acknowledged += 1
-        return self._acknowledged if self._acknowledged > before else None
+        if self._acknowledged <= self._offered:
+            return None
+        self._offered = self._acknowledged
+        return self._acknowledged
+
+    def goes_on_from(self, committed: int | None) -> bool:
+        """Whether nobody else acknowledged anything meanwhile; what was not committed is offered again."""
+        if committed is not None and committed > self._acknowledged:
+            return False
+        self._offered = -1 if committed is None else committed
+        return True
+
+    def _hold(self, record: LogRecord) -> Reading:
+        key = record.identity.node_key
+        grid = self._grid_of(key.cluster)
+        if not grid.is_start(record.window_start_ns):
+            return Reading.WRONG_GRID
+        reason = is_out_of_time(record, grid.length_ns, self._rules)
+        if reason is not None:
+            return Reading(reason)
+        self._changed.add(key)
+        return self._node(key).read(record)
+
+    def _pass_time(self, now_ns: int) -> None:
+        """The log has been read up to that broker time, and no further: what is too old goes by it."""
+        open_from = self._rules.open_from(now_ns)
+        if open_from > self._open_from:
+            self._open_from = open_from
+            self._changed.update(self.nodes)
 
     def _step(self, offset: int) -> None:
         if offset != self._position:
@@ -216,6 +245,7 @@ class PartitionOwner:
     def _reach_mark(self) -> None:
         if self._mark is not None and self._position >= self._mark[1]:
             self._caught_up_ns = max(self._mark[0], self._caught_up_ns or 0)
+            self._pass_time(self._mark[0])
             self._mark = None
             self._changed.update(self.nodes)
 
@@ -224,3 +254,9 @@ class PartitionOwner:
         if node is None:
             node = self.nodes[key] = NodeState(key, self._grid_of(key.cluster), self._rules)
         return node
+
+
+def _task(node: NodeState, start: int) -> WindowTask:
+    row = node.rows.get(start)
+    fetch = (row.lowest, row.highest) if row is not None and row.inputs else None
+    return WindowTask(node.key, start, tuple(sorted(node.held.of(start))), fetch)

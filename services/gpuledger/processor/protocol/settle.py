@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 from gpuledger.contract.identity import NodeKey
 from gpuledger.processor.protocol.generations import Generations
-from gpuledger.processor.protocol.inputs import distinct, is_out_of_time, label_of, refused, statement_of
+from gpuledger.processor.protocol.inputs import (
+    distinct,
+    is_out_of_time,
+    label_of,
+    refused,
+    statement_of,
+    within_bounds,
+)
 from gpuledger.processor.protocol.node import NodeState
 from gpuledger.processor.protocol.ranks import cuts, rank_of_empty, rank_of_inputs
 from gpuledger.processor.protocol.values import (
@@ -30,6 +37,7 @@ class NodeBatch:
     finished: list[int] = field(default_factory=list)
     refused: list[LogRecord] = field(default_factory=list)
     expired: list[LogRecord] = field(default_factory=list)
+    beyond: list[LogRecord] = field(default_factory=list)
 
 
 def settle_node(
@@ -44,13 +52,13 @@ def settle_node(
     found: dict[int, Statement | None] = {}
     for task in tasks:
         key, start = task.node, task.window_start_ns
-        held = node.open.get(start, {})
+        held = node.held.of(start)
         union = [
             record
             for record in records.get((key, start), ())
             if record.window_start_ns == start and is_out_of_time(record, node.length_ns, rules) is None
         ]
-        inputs = distinct(union)
+        inputs, beyond = within_bounds(distinct(union), rules)
         row = node.rows.get(start)
         batch.finished.extend(task.held)
         if row is not None and len(inputs) < row.inputs:
@@ -63,6 +71,7 @@ def settle_node(
         found[start] = statement
         batch.decisions.append(_decide(node, start, inputs, generation, found))
         batch.refused.extend(record for record in refused(inputs) if record.offset in held)
+        batch.beyond.extend(record for record in beyond if record.offset in held)
         offsets = [record.offset for record in union]
         batch.rows[key, start] = WindowRow(
             generation=generation,
@@ -70,7 +79,8 @@ def settle_node(
             lowest=min(offsets, default=-1),
             highest=max(offsets, default=-1),
             statement=statement,
-            alive_ns=node.lifetimes.alive_ns(start, start + node.length_ns),
+            alive_ns=node.alive_ns(start),
+            input_bytes=sum(record.size_bytes for record in inputs),
         )
     return batch
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
 from gpuledger.contract.identity import NodeKey, RecordId
 from gpuledger.contract.revision import Revision
-from gpuledger.contract.windows import DAY_NS, NS_PER_S
+from gpuledger.contract.windows import DAY_NS, HOUR_NS, MINUTE_NS, NS_PER_S
 
 Layout = Any  # the devices of a node as its keyframe states them; opaque to the protocol
 
@@ -33,6 +33,7 @@ class LogRecord(NamedTuple):
     readable: bool = True
     keyframe: bool = False
     layout: Layout | None = None
+    size_bytes: int = 0  # of the body as it lies in Kafka
 
 
 class Lifetime(NamedTuple):
@@ -77,6 +78,7 @@ class WindowRow:
     highest: int = -1
     statement: Statement | None = None
     alive_ns: int = -1  # ns of the window inside the stated life it was charged with; -1: no life stated
+    input_bytes: int = 0  # of its distinct inputs as they lie in Kafka; 0: not known
 
 
 class WindowTask(NamedTuple):
@@ -90,6 +92,26 @@ class WindowTask(NamedTuple):
     window_start_ns: int
     held: tuple[int, ...] = ()
     fetch: tuple[int, int] | None = None
+
+
+class Reading(Enum):
+    """What became of a record that was read. All but HELD are finished at once."""
+
+    HELD = "held"
+    REPEATED = "repeated"  # was read before, or a copy of it is held; nothing to do
+    AHEAD_OF_TIME = "ahead_of_time"  # to dead letters
+    TOO_OLD = "too_old"  # to dead letters
+    WRONG_GRID = "wrong_grid"  # to dead letters
+    WINDOW_FULL = "window_full"  # to dead letters
+
+
+class Skipped(NamedTuple):
+    """Windows of a node's life that are never charged: too old when they became known."""
+
+    node: NodeKey
+    start_ns: int
+    end_ns: int
+    windows: int
 
 
 class Label(IntEnum):
@@ -124,6 +146,7 @@ class Batch:
     finished: tuple[int, ...]  # offsets that are finished once charges and progress are written
     refused: tuple[LogRecord, ...]  # to dead letters before the offsets are finished
     expired: tuple[LogRecord, ...] = ()  # late ones whose window can not be computed from Kafka any more
+    beyond: tuple[LogRecord, ...] = ()  # those that a full window has no place for, to dead letters too
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +157,8 @@ class NodeProgress:
     rows: dict[int, WindowRow]
     through_ns: int  # start of the last window closed in order
     last_append_ns: int | None = None  # of the latest record read
+    opened_from_ns: int | None = None  # windows before it are opened no more; None: none is given up
+    keys: frozenset[int] = frozenset()  # starts of the records of gpu.progress that hold the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +167,19 @@ class Rules:
 
     silence_ns: int = 60 * NS_PER_S  # a node that sends every window is 60 s late only if something is wrong
     ahead_ns: int = 60 * NS_PER_S  # an agent's clock is at most 1 s wrong, a minute is no clock of this world
-    oldest_ns: int = 8 * DAY_NS  # a spool keeps a week at most; older comes from a clock that was never set
+    # A spool keeps a week at most; older comes from a clock that was never set. It is also how far back a
+    # window that was never charged is opened, and how long gpu.progress keeps a row.
+    oldest_ns: int = 8 * DAY_NS
+    longest_window_ns: int = MINUTE_NS
+    given_up_ns: int = HOUR_NS  # what is too old is given up in such steps: gpu.progress holds whole hours
     unstated_life_ns: int = DAY_NS  # of a node that says nothing more and whose life nobody states
+    window_records: int = 10_000  # a busy node sends some ten; far below the revision's 20 bits
+    window_bytes: int = 64 << 20  # eighty times a busy node's; decoded it is some times as much
+
+    def open_from(self, now_ns: int) -> int:
+        """The oldest window that is opened without a record; none that a record may still reach is older."""
+        oldest = now_ns - self.oldest_ns - self.longest_window_ns
+        return oldest - oldest % self.given_up_ns
 
 
 def offsets(records: Sequence[LogRecord]) -> tuple[int, ...]:

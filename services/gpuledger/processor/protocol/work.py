@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuledger.contract.identity import NodeKey
-from gpuledger.processor.protocol.partition import MAX_WINDOWS_PER_ROUND, PartitionOwner
+from gpuledger.processor.protocol.partition import (
+    MAX_BYTES_PER_ROUND,
+    MAX_WINDOWS_PER_ROUND,
+    PartitionOwner,
+)
 from gpuledger.processor.protocol.values import Batch, LogRecord, WindowTask
 
 Unions = Mapping[tuple[NodeKey, int], Sequence[LogRecord]]
@@ -50,9 +54,17 @@ class Acknowledge:
 Effect = Gather | Publish | Progress | Acknowledge
 
 
-def work(owners: Sequence[PartitionOwner], limit: int = MAX_WINDOWS_PER_ROUND) -> Generator[Effect, Any, int]:
-    """One round over all partitions owned; returns how many windows were decided."""
-    planned = [(owner, tasks) for owner in owners if (tasks := owner.plan(limit))]
+def work(
+    owners: Sequence[PartitionOwner],
+    limit: int = MAX_WINDOWS_PER_ROUND,
+    size_bytes: int = MAX_BYTES_PER_ROUND,
+) -> Generator[Effect, Any, int]:
+    """One round over all partitions owned; returns how many windows were decided.
+
+    ``limit``: windows of a partition; ``size_bytes``: records of all of them, as they lie in Kafka.
+    """
+    share_bytes = size_bytes // max(1, len(owners))
+    planned = [(owner, tasks) for owner in owners if (tasks := owner.plan(limit, share_bytes))]
     decided = 0
     if planned:
         unions: Unions = yield Gather(tuple((o.partition, task) for o, tasks in planned for task in tasks))

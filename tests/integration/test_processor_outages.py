@@ -1,0 +1,98 @@
+"""Processor workers while Kafka is away, and after it has forgotten what nobody had read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.contract import topics
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.records import DeadLetter, decode
+from gpuledger.contract.wire import unframe
+from gpuledger.localstack import Kafka, Registry
+from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, read_all, recent_start
+from tests.support.processors import Workers
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
+    """A Kafka of this test alone with its topics, and the run's registry."""
+    new_kafka.start()
+    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
+    apply_topics(bus, partitions=1, replication=1)
+    with SchemaRegistry(bus) as schemas:
+        register_all(schemas)
+    return bus
+
+
+@pytest.fixture
+def sender(own_bus: BusSettings) -> Iterator[Sender]:
+    sender = Sender(own_bus)
+    sender.prices()
+    yield sender
+    sender.close()
+
+
+@pytest.fixture
+def workers(own_bus: BusSettings, tmp_path: Path) -> Iterator[Workers]:
+    workers = Workers(own_bus, "processor-outages", tmp_path)
+    yield workers
+    workers.end()
+
+
+def test_a_worker_ends_on_sigterm_while_kafka_is_gone(
+    own_bus: BusSettings, sender: Sender, workers: Workers, new_kafka: Kafka
+) -> None:
+    start, node = recent_start(30), Node(NodeKey("c", "n"))
+    sender.lifetime(node.lifetime(start, start + WINDOW_NS))
+    sender.telemetry(node.window(start))
+    worker = workers.start()
+    workers.await_that(lambda: workers.committed(0) == 3, PATIENCE_S, "acknowledged")
+    new_kafka.stop()
+    workers.stop(worker)  # a worker that waits for its clients needs a minute and more
+
+
+def test_what_retention_took_unread_is_told_and_its_windows_are_charged_as_unobserved(
+    own_bus: BusSettings, sender: Sender, workers: Workers
+) -> None:
+    start, node = recent_start(30), Node(NodeKey("c", "n"))
+    sender.lifetime(node.lifetime(start, start + 4 * WINDOW_NS))
+    sender.telemetry(node.window(start))
+    first = workers.start()
+    workers.await_that(lambda: workers.committed(0) == 3, PATIENCE_S, "acknowledged")
+    workers.kill(first)
+    for i in (1, 2, 3):
+        sender.telemetry(node.window(start + i * WINDOW_NS))
+    client = AdminClient(dict(own_bus.client_config()))
+    for future in client.delete_records([TopicPartition(topics.TELEMETRY, 0, 9)]).values():
+        future.result(PATIENCE_S)
+    workers.start()
+    workers.await_that(lambda: workers.committed(0) == 12, PATIENCE_S, "acknowledged after the gap")
+    letters = [decode(DeadLetter, unframe(m.value or b"")[1]) for m in read_all(own_bus, topics.DEAD_LETTERS)]
+    assert [(one.reason, one.source_offset) for one in letters] == [("retention", 3)]
+    assert "3 to 8" in letters[0].detail
+    states = {at: found.state for (_, at), found in ledger(own_bus).sets.items()}
+    assert [states[start + i * WINDOW_NS] for i in range(4)] == [
+        "complete", "unobserved", "unobserved", "complete",
+    ]  # fmt: skip
+
+
+def test_a_launch_stated_months_ago_holds_up_no_live_window(
+    own_bus: BusSettings, sender: Sender, workers: Workers
+) -> None:
+    start, node = recent_start(30), Node(NodeKey("c", "n"))
+    months_ago = start - 100 * 8640 * WINDOW_NS
+    sender.lifetime(node.lifetime(months_ago))
+    sender.telemetry(node.window(start))
+    workers.start()
+    workers.await_that(
+        lambda: (NodeKey("c", "n"), start) in ledger(own_bus).sets, PATIENCE_S, "the live window"
+    )
+    workers.await_that(lambda: "windows too old to be charged" in workers.logs(), PATIENCE_S, "told")

@@ -1,0 +1,29 @@
+"""The mixtures of faults that the protocol is run under, each with its share of all runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.protocol_world.scale import RULES, WINDOW_NS
+from tests.support.protocol_world.world import Faults
+
+ALL = Faults().weights
+TAKEOVERS = {**ALL, "worker_crash": 5, "zombie": 8, "zombie_dies": 0.5, "amendment": 2, "stray": 1}
+UNTIMELY = {**ALL, "generation": 4, "goodbye": 1, "node_dies": 1, "end_stated": 4, "life_stated": 3}
+ENDS_BESIDE_ZOMBIES = {
+    **ALL, "node_dies": 0.6, "end_stated": 10, "zombie": 4, "zombie_dies": 0, "worker_crash": 0,
+    "agent_crash": 0, "generation": 0,
+}  # fmt: skip
+BROKEN_AGENTS = {**ALL, "agent_crash": 5, "agent_start": 8, "clock_step": 4, "far_ahead": 2, "spool_lost": 2}
+FLOODS = {**ALL, "flood": 4, "stray": 2, "amendment": 3, "mend": 3}
+SMALL = replace(RULES, window_records=7, window_bytes=40)
+FORGETFUL = replace(RULES, oldest_ns=10 * WINDOW_NS)
+
+SUITES: dict[str, tuple[float, Faults]] = {
+    "all-faults": (0.3, Faults()),
+    "takeovers": (0.15, Faults(weights=TAKEOVERS)),
+    "ends-launches-generations": (0.15, Faults(weights=UNTIMELY)),
+    "broken-agents": (0.1, Faults(unreadable=0.15, weights=BROKEN_AGENTS)),
+    "full-windows": (0.15, Faults(weights=FLOODS, rules=SMALL, largest=9)),
+    "launched-long-ago": (0.15, Faults(rules=FORGETFUL, launched=-60)),
+}
