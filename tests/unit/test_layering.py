@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "processor": {"contract", "bus", "pricing", "attribution"},
     "configuration": {"contract", "bus", "pricing", "warehouse"},
     "warehouse": {"contract", "localstack"},
-    "sink": {"contract", "bus", "warehouse"},
+    "sink": {"contract", "bus", "logs", "warehouse"},
     "localstack": {"contract", "bus"},
 }
 PURE = {"contract", "pricing", "attribution"}

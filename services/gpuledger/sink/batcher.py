@@ -99,6 +99,11 @@ class Batcher:
         held = self._rows + len(self._waiting.arrivals)
         return Flow.PAUSED if held >= HELD_BATCHES * self._max_rows else Flow.OPEN
 
+    @property
+    def waiting(self) -> Batch:
+        """What ``take`` would hand over."""
+        return self._waiting
+
     def add(self, arrival: Arrival) -> None:
         """Take a charge set that is to be written."""
         self._waiting.arrivals.append(arrival)

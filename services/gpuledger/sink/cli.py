@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from prometheus_client import start_http_server
 
 from gpuledger.bus import BusSettings
+from gpuledger.logs import write_json_lines
+from gpuledger.sink import metrics
 from gpuledger.sink.service import GROUP, SESSION_TIMEOUT_S, SinkOptions, run
 from gpuledger.warehouse.client import DEFAULT_URL, parse_url
+
+LOOPBACK = "127.0.0.1"
 
 
 def sink(
@@ -26,8 +31,15 @@ def sink(
     migrate: Annotated[
         bool, typer.Option("--migrate", help="First bring the warehouse's tables up to date.")
     ] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=1, max=65535, help="Serve /metrics there.")
+    ] = None,
+    metrics_address: Annotated[
+        str, typer.Option("--metrics-address", help="Address of /metrics.")
+    ] = LOOPBACK,
 ) -> None:
     """Write charge sets to ClickHouse until SIGTERM. Every set is seen whole or not at all."""
+    write_json_lines()
     parse_url(url)  # said at once, not when the first batch is due
     options = SinkOptions(
         bus=BusSettings.load(),
@@ -36,4 +48,6 @@ def sink(
         session_timeout_s=session_timeout,
         migrate=migrate,
     )
+    if metrics_port is not None:
+        start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
     run(options)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-import structlog
-
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import WarehouseUnavailable
+from gpuledger.logs import EventLog
+from gpuledger.sink import metrics
 from gpuledger.sink.batcher import Batch, Place
 from gpuledger.sink.writer import Writer
 from gpuledger.warehouse.client import Warehouse
@@ -23,7 +23,7 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0  # ClickHouse back after an hour is noticed within seconds
 HOURS_EVERY_S = 10  # an hour that changes a lot is summed at most that often
 
-log = structlog.get_logger("gpuledger.sink")
+log = EventLog("gpuledger.sink")
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,12 @@ class Flusher:
         self._stored_ns = clock.boot_ns()
         self._warehouse: Warehouse | None = None
         self._writer: Writer | None = None
-        self.away = False
-        """Whether the last attempt found ClickHouse away (to be shown, not to decide by)."""
+        self._away = False
+
+    @property
+    def batch(self) -> Batch | None:
+        """The batch that is under way."""
+        return self._batch
 
     @property
     def busy(self) -> bool:
@@ -113,23 +117,29 @@ class Flusher:
             self._warehouse.close()
         self._warehouse = self._writer = None
 
+    @metrics.INSERT_SECONDS.time()
     def _write(self, batch: Batch) -> int:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
                 rows = self._ready().write(batch)
             except WarehouseUnavailable as error:
-                if not self.away:
+                if not self._away:
                     log.warning("clickhouse is away, waiting", error=str(error), sets=len(batch.arrivals))
-                self.away = True
+                self._show(away=True)
+                metrics.RETRIES.inc()
                 if self._stopped.wait(pause_s):
                     raise
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             else:
-                if self.away:
+                if self._away:
                     log.info("clickhouse is back")
-                self.away = False
+                self._show(away=False)
                 return rows
+
+    def _show(self, *, away: bool) -> None:
+        self._away = away
+        metrics.WAREHOUSE_AWAY.set(away)
 
     def _store(self) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuledger.contract.errors import BadRecord
-from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.identity import NO_NODE, NodeKey
 from gpuledger.contract.records import ChargeSet
 from gpuledger.contract.revision import Revision
 from gpuledger.contract.windows import NS_PER_S
@@ -18,7 +18,7 @@ def check(charges: ChargeSet, key: bytes | None) -> None:
     A key of the record that names another node would be read out of order; two rows of one natural key would
     collapse into one; a time beyond the range of the tables would land in another hour.
     """
-    stated = NodeKey.from_key(key)
+    stated = NO_NODE if key == NO_NODE.key else NodeKey.from_key(key)
     if stated != NodeKey(charges.cluster, charges.node):
         raise BadRecord(
             "wrong_key", f"the key names {stated}, the record {charges.cluster}/{charges.node}", "node"
@@ -32,6 +32,8 @@ def check(charges: ChargeSet, key: bytes | None) -> None:
     except ValueError as error:
         raise BadRecord("bad_revision", str(error), "generation") from error
     texts = charges.texts
+    if stated == NO_NODE and any(texts[index] != "commitment" for index in charges.reason.tolist()):
+        raise BadRecord("no_node", "charges of no node are of reason commitment alone", "reason")
     columns = (getattr(charges, name).tolist() for name in _KEY)
     keys = {tuple(texts[index] for index in row) for row in zip(*columns, strict=True)}
     if len(keys) != len(charges.device):

@@ -9,16 +9,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-import structlog
-
 from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry
 from gpuledger.contract.clock import Clock, SystemClock
 from gpuledger.contract.errors import BadRecord, Refused, WarehouseError
 from gpuledger.contract.records import ChargeSet, decode_as
 from gpuledger.contract.topics import CHARGES
 from gpuledger.contract.wire import unframe
+from gpuledger.logs import EventLog
+from gpuledger.sink import metrics
 from gpuledger.sink.batcher import Batcher, Flow, Place
 from gpuledger.sink.flusher import Flusher
+from gpuledger.sink.lag import Lag
 from gpuledger.sink.meaning import check
 from gpuledger.sink.source import Source
 from gpuledger.sink.tables import Arrival
@@ -32,7 +33,7 @@ REVOKE_WAIT_S = 10.0  # for the batch under way when partitions leave: an insert
 STOP_WAIT_S = 20.0  # a clean stop writes what it has read, unless ClickHouse is away
 SESSION_TIMEOUT_S = 45.0  # librdkafka's default; shorter only where a test kills members
 
-log = structlog.get_logger("gpuledger.sink")
+log = EventLog("gpuledger.sink")
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class _Parts:
     dead_letters: DeadLetters
     batcher: Batcher
     flusher: Flusher
+    lag: Lag
     counts: Counts = field(default_factory=Counts)
 
 
@@ -86,10 +88,12 @@ def run(
         producer = stack.enter_context(Producer(options.bus, "gpuledger-sink"))
         flusher = Flusher(lambda: _connect(options), clock)
         stack.callback(flusher.close)
-        parts = _Parts(registry, DeadLetters(producer, registry, clock, STAGE), Batcher(clock), flusher)
+        dead_letters = DeadLetters(producer, registry, clock, STAGE)
+        parts = _Parts(registry, dead_letters, Batcher(clock), flusher, Lag(clock))
 
         def leave(places: Collection[Place], lost: bool) -> None:
             parts.counts.revoked += len(places)
+            metrics.REVOKED.inc(len(places))
             parts.batcher.drop(places)
             if lost:
                 flusher.forget(places)
@@ -111,6 +115,8 @@ def _step(parts: _Parts, source: Source, progress: Callable[[Counts], None] | No
     _take(parts, records)
     if _commit(parts, source, 0) and progress:
         progress(parts.counts)
+    under_way = [parts.flusher.batch] if parts.flusher.batch else []
+    parts.lag.show(source, [parts.batcher.waiting, *under_way])
     if parts.flusher.busy:
         return
     if parts.batcher.due():
@@ -122,6 +128,7 @@ def _step(parts: _Parts, source: Source, progress: Callable[[Counts], None] | No
 def _take(parts: _Parts, records: Collection[Incoming]) -> None:
     refused: list[tuple[Incoming, BadRecord]] = []
     for record in records:
+        metrics.READ_BYTES.inc(len(record.value or b""))
         try:
             parts.batcher.add(_arrival(parts.registry, record))
         except BadRecord as error:
@@ -132,6 +139,7 @@ def _take(parts: _Parts, records: Collection[Incoming]) -> None:
     parts.dead_letters.publish(refused)
     for record, why in refused:
         log.warning("record refused", partition=record.partition, offset=record.offset, why=str(why))
+        metrics.REFUSED.labels(why.reason).inc()
         parts.batcher.skip(record.topic, record.partition, record.offset)
     parts.counts.refused += len(refused)
 
@@ -153,6 +161,9 @@ def _commit(parts: _Parts, source: Source, wait_s: float) -> bool:
     parts.counts.batches += 1
     parts.counts.rows += written.rows
     parts.counts.sets += len(written.batch.arrivals)
+    metrics.BATCHES.inc()
+    metrics.ROWS.inc(written.rows)
+    metrics.SETS.inc(len(written.batch.arrivals))
     return True
 
 

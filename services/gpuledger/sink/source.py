@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import confluent_kafka
-import structlog
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from gpuledger.bus import BusSettings, Incoming
-from gpuledger.bus.kafka_errors import typed
+from gpuledger.bus.kafka_errors import KAFKA_LOGGER, typed
 from gpuledger.bus.reader import consumer_options, incoming
 from gpuledger.contract.errors import KafkaUnavailable
+from gpuledger.logs import EventLog
 from gpuledger.sink.batcher import Flow, Place
 
 FETCH_RECORDS = 2_000  # at once: a few ms of decoding between two looks at the writer
@@ -28,7 +29,15 @@ _NOT_OURS = frozenset(
     }
 )
 
-log = structlog.get_logger("gpuledger.sink")
+log = EventLog("gpuledger.sink")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A partition: the offset below which all is acknowledged, and the offset behind its last record."""
+
+    committed: int
+    end: int
 
 
 class Source:
@@ -54,9 +63,10 @@ class Source:
         )
         self._topic = topic
         self._leave = leave
-        self._consumer = confluent_kafka.Consumer(options)
+        self._consumer = confluent_kafka.Consumer(options, logger=KAFKA_LOGGER)
         self.owned: set[Place] = set()
         self._paused = False
+        self._committed: dict[Place, int] = {}
         self._uncommitted: dict[Place, int] = {}  # what the group's coordinator, being away, has not got yet
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
@@ -78,6 +88,15 @@ class Source:
             elif error.fatal() or not error.retriable():
                 raise typed(error, f"reading {self._topic}")
         return [r for r in records if (r.topic, r.partition) in self.owned]
+
+    def positions(self) -> dict[int, Position]:
+        """Where each owned partition stands, as of its last fetch; without those not fetched from yet."""
+        found = {}
+        for place in self.owned:
+            first, end = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+            if end >= 0:
+                found[place[1]] = Position(self._committed.get(place, max(0, first)), end)
+        return found
 
     def steer(self, flow: Flow) -> None:
         """Pause or resume all partitions; a paused member keeps its place in the group."""
@@ -118,7 +137,9 @@ class Source:
             return
         self._uncommitted.clear()
         for answer in answers:
-            if answer.error is not None:
+            if answer.error is None:
+                self._committed[(answer.topic, answer.partition)] = answer.offset
+            else:
                 log.info(
                     "not committed, will be read again", partition=answer.partition, why=answer.error.str()
                 )
@@ -136,6 +157,8 @@ class Source:
             offset = found.offset if found.offset >= 0 else OFFSET_BEGINNING
             starts.append(TopicPartition(found.topic, found.partition, offset))
             self.owned.add((found.topic, found.partition))
+            if found.offset >= 0:
+                self._committed[(found.topic, found.partition)] = found.offset
         consumer.assign(starts)
         self._paused = False
 
@@ -153,3 +176,4 @@ class Source:
         self.owned -= places
         for place in places:
             self._uncommitted.pop(place, None)
+            self._committed.pop(place, None)
