@@ -14,6 +14,7 @@ from gpuledger.attribution import charge_window
 from gpuledger.configuration import teams_cli
 from gpuledger.configuration.effect import Effect
 from gpuledger.configuration.foresight import foresee
+from gpuledger.configuration.ledger import minutes_of
 from gpuledger.configuration.plan import Applied
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import Refused
@@ -27,7 +28,9 @@ from gpuledger.contract.records import (
     TeamMapVersion,
     TeamRule,
 )
+from gpuledger.contract.windows import MINUTE_NS
 from gpuledger.pricing import Prices, Teams
+from gpuledger.pricing.commitments import unused_rows
 from gpuledger.pricing.yaml_documents import Version
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.writer import Writer
@@ -176,3 +179,32 @@ def test_what_has_no_price_is_null_in_the_views_and_its_time_stands_in_a_column(
     )
     assert named[0][0] == pytest.approx(time_ns / 3600e9, abs=1e-3)
     assert named[0][1] is None
+
+
+def test_a_commitment_sums_to_its_own_total_over_what_was_used_and_what_was_not(warehouse: Warehouse) -> None:
+    """Three nodes at 48 an hour are committed to; one ran in three minutes and 50 s of the fourth. Used and
+    unused are 3 x 48 x 4 / 60 = 9.60, to the nano, by whichever minutes."""
+    rate = PriceEntry(
+        "three",
+        "node",
+        48 * DOLLAR,
+        "USD",
+        node_pool="gold",
+        kind="commitment",
+        commitment="three",
+        commitment_quantity=3,
+        gpu_share_ppb=900_000_000,
+        priority=10,
+    )
+    prices = book(rate)
+    write(warehouse, charged(prices))
+    minutes, versions = minutes_of(warehouse, START, START + 4 * MINUTE_NS, ["three"])
+    assert [minute.inputs for minute in minutes] == [6 * 3, 6 * 3, 6 * 3, 5 * 3]
+    assert set(versions.values()) == {1}
+    sets = [unused_rows(prices, minute) for minute in minutes]
+    write(warehouse, sets)
+    write(warehouse, sets)  # safe to repeat
+    total = warehouse.rows("SELECT sum(total) FROM charges WHERE price_ids = 'three'")[0][0]
+    assert total == Decimal("9.6")
+    unused = warehouse.rows("SELECT count(), sum(total_ns) FROM charges WHERE reason = 'commitment'")[0]
+    assert tuple(unused) == (4, 0)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from gpuledger.configuration.effect import LedgerHour
 from gpuledger.contract.errors import Refused
-from gpuledger.contract.windows import HOUR_NS, NS_PER_S
+from gpuledger.contract.windows import HOUR_NS, MINUTE_NS, NS_PER_S
 from gpuledger.pricing.changes import Range
+from gpuledger.pricing.commitments import Minute
 from gpuledger.warehouse import Warehouse, connect
 
 LATEST_S = (1 << 32) - 1  # a DateTime of ClickHouse ends in February 2106
@@ -66,6 +67,22 @@ GROUP BY cluster, instance_type
 _WINDOWS = "SELECT uniqExact(cluster, node, window_start) FROM charges" + _IN_RANGE.format(
     time="window_start"
 )
+_USED = """
+SELECT toUnixTimestamp(toStartOfMinute(window_start)) AS minute, price_ids, sum(c.total)
+FROM charges AS c
+WHERE window_start >= fromUnixTimestamp({from:UInt32}) AND window_start < fromUnixTimestamp({until:UInt32})
+  AND price_ids IN {ids:Array(String)} AND reason != 'commitment'
+GROUP BY minute, price_ids
+"""
+# The heads say what `charges` does not: how many inputs, and which version of the prices.
+_CHARGED = """
+SELECT toUnixTimestamp(toStartOfMinute(window_start)) AS minute, max(generation), sum(w.inputs),
+       argMax(price_version, revision)
+FROM charge_windows AS w FINAL
+WHERE window_start >= fromUnixTimestamp({from:UInt32}) AND window_start < fromUnixTimestamp({until:UInt32})
+  AND node != '-' AND rows > 0
+GROUP BY minute
+"""
 MAX_HOUR_ROWS = 200_000  # a Python value each; a fleet of many teams has some thousand an hour
 
 
@@ -145,3 +162,22 @@ def _parameters(one: Range, grain_ns: int) -> dict[str, Any]:
 
 def _nano(amount: Decimal | None) -> int:
     return 0 if amount is None else int(amount.scaleb(9))
+
+
+def minutes_of(
+    warehouse: Warehouse, start_ns: int, end_ns: int, commitments: Sequence[str]
+) -> tuple[list[Minute], dict[int, int]]:
+    """Every minute of [start_ns, end_ns) with what was charged at commitments, and the version of the prices
+    that its windows were charged with, where it has any."""
+    parameters = {"from": start_ns // NS_PER_S, "until": end_ns // NS_PER_S, "ids": list(commitments)}
+    used: dict[int, dict[str, int]] = {}
+    for second, name, amount in warehouse.rows(_USED, parameters):
+        used.setdefault(int(second) * NS_PER_S, {})[name] = _nano(amount)
+    starts = range(start_ns, end_ns, MINUTE_NS)
+    minutes = {start: Minute(start, used_nano=used.get(start, {})) for start in starts}
+    versions: dict[int, int] = {}
+    for second, generation, inputs, version in warehouse.rows(_CHARGED, parameters):
+        start = int(second) * NS_PER_S
+        minutes[start] = minutes[start]._replace(generation=int(generation), inputs=int(inputs))
+        versions[start] = int(version)
+    return list(minutes.values()), versions

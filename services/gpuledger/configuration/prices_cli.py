@@ -1,4 +1,4 @@
-"""`gpuledger prices import|explain`: a price list from an export, and why a device costs what it costs."""
+"""`gpuledger prices import|commitments|explain`: a price list from an export, and why a device costs that."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gpuledger.configuration.commitments_cli import commitments
 from gpuledger.configuration.reading import instant, published_or_file
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.money import format_nano
@@ -91,6 +92,9 @@ def _report(bad: list[BadRow], lenient: bool) -> None:
         print(f"and {len(bad) - MAX_SHOWN_ROWS} more", file=sys.stderr)
     if bad and not lenient:
         raise Refused(f"{len(bad)} rows are not understood, nothing was written; --lenient leaves them out")
+
+
+app.command("commitments")(commitments)
 
 
 @app.command("explain")

@@ -22,7 +22,7 @@ class NodeKey(NamedTuple):
 
     @staticmethod
     def from_key(key: bytes | None) -> NodeKey:
-        """Inverse of ``key``; raises BadRecord where it is none."""
+        """Inverse of ``key``; raises BadRecord where it is none. The key of NO_NODE is no node's."""
         try:
             cluster, slash, node = (key or b"").decode().partition("/")
         except UnicodeDecodeError as error:
@@ -39,6 +39,10 @@ class NodeKey(NamedTuple):
             if "/" in value or not value.isprintable() or value == "-":
                 raise BadRecord("bad_name", "has a slash or a control character, or is '-'", name)
         return self
+
+
+NO_NODE = NodeKey("-", "-")
+"""Whose charges are no node's: what was committed to and not used."""
 
 
 class Epoch(NamedTuple):

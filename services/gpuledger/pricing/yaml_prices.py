@@ -142,8 +142,8 @@ class Commitment(Dated):
 
     price_per_hour: Amount
     quantity: int = Field(ge=1, le=MAX_QUANTITY)
-    effective_from: Instant
-    effective_to: Instant
+    effective_from: Minute
+    effective_to: Minute
     priority: int = Field(default=COMMITMENT_PRIORITY, ge=-1000, le=1000)
 
 
