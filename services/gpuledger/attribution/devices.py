@@ -32,6 +32,7 @@ class Slot:
     lost: bool = False
     reason: str = FREE
     cause: str = ""
+    engine_scale: float = 1.0  # of its engine active: what it is to be multiplied with
 
     @property
     def whole_or_instance(self) -> bool:
@@ -148,7 +149,8 @@ def _instances(
         if run.device is not None:
             units = tuple(range(run.first, run.end))
             priced = replace(base, mig_profile=run.device.mig_profile, units=units, units_total=parts.total)
-            yield _slot(run.device, index_of[run.device.uuid], priced, gpu.lost)
+            slot = _slot(run.device, index_of[run.device.uuid], priced, gpu.lost)
+            yield replace(slot, engine_scale=run.engine_scale)
     for reason in (FREE, STRANDED):
         runs = [run for run in parts.runs if run.reason == reason]
         if runs:

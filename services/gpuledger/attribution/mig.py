@@ -28,13 +28,15 @@ STRANDED = "stranded"
 
 class Units(NamedTuple):
     """A run of a GPU's units: of ``device``, or ``reason`` why no device has it and which instances
-    ``cause`` it."""
+    ``cause`` it. ``engine_scale``: the engine is counted for the GPU instance, so that a lone compute instance
+    of 1 of 3 slices never shows more than a third (DCGM#138)."""
 
     first: int
     end: int
     device: Device | None
     reason: str = ""
     cause: str = ""
+    engine_scale: float = 1.0
 
 
 class Partition(NamedTuple):
@@ -116,5 +118,6 @@ def _runs_of(group: _GpuInstance, first: int, weight: int) -> Iterator[Units]:
     for device, slices in zip(group.devices, group.compute, strict=True):
         low, high = weight * taken // whole, weight * (taken + slices) // whole
         taken += slices
-        yield Units(first + low, first + high, device)
+        scale = whole / slices if len(group.devices) == 1 and slices else 1.0
+        yield Units(first + low, first + high, device, engine_scale=scale)
     yield Units(first + weight * taken // whole, first + weight, None, STRANDED, group.label)

@@ -34,6 +34,8 @@ def occupied(piece: Piece, device: DeviceView, processes: list[ProcessView], wit
     """What A is to be taken from; where that is the estimate, A is its sum."""
     if piece.slot.by_sm_time:
         return _by_sm_time(piece, device, processes)
+    if device.engine_active is not None:
+        device = device._replace(engine_active=device.engine_active * piece.slot.engine_scale)
     return _by_time(piece.length_ns, device, processes, witnessed)
 
 
