@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -12,11 +12,13 @@ from gpuledger.contract.avro.column_run import decode_run, runs
 from gpuledger.contract.avro.column_run_writer import encode_run
 from gpuledger.contract.avro.defaults import default_value
 from gpuledger.contract.avro.limits import DEFAULT, MAX_RECORD_BYTES, Limits
+from gpuledger.contract.avro.many import ManyReader
 from gpuledger.contract.avro.reader import ReaderCompiler
 from gpuledger.contract.avro.resolve import Resolution, changed_coding
 from gpuledger.contract.avro.rules import RecordRules, Seen, check, compile_rules
 from gpuledger.contract.avro.scan import Scan
 from gpuledger.contract.avro.schema import MISSING, parse
+from gpuledger.contract.avro.table_reader import table_of
 from gpuledger.contract.avro.writer import WriterCompiler, unknown_fields, write_fields
 from gpuledger.contract.errors import BadRecord, BadSchema
 
@@ -47,6 +49,8 @@ class Codec:
         self._default_bytes = {name: octets for name, _, octets in self._writers if octets is not None}
         self._runs = [(run, slice(end - size, end)) for run, size, end in runs(root)]
         self._rules: list[RecordRules] = compile_rules(root, named)
+        table = table_of(root, self._rules)
+        self._many = ManyReader(table, self._readers, self._rules) if table else None
         self._defaults = {
             field.name: default_value(field.node, field.default, named, field.name)
             for field in root.fields
@@ -84,6 +88,25 @@ class Codec:
         values, seen = self._read(body, limits)
         check(self._rules, values, seen)
         return values
+
+    def decode_many(
+        self, bodies: Sequence[bytes], limits: Limits = DEFAULT
+    ) -> list[dict[str, Any] | BadRecord]:
+        """What ``decode`` returns or raises for each body, in a fraction of the time for many small ones.
+
+        Arrays of one record may share their memory with those of others.
+        """
+        found = self._many.read(bodies, limits) if self._many else [None] * len(bodies)
+        return [
+            self._alone(body, limits) if values is None else values
+            for body, values in zip(bodies, found, strict=True)
+        ]
+
+    def _alone(self, body: bytes, limits: Limits) -> dict[str, Any] | BadRecord:
+        try:
+            return self.decode(body, limits)
+        except BadRecord as error:
+            return error
 
     def decode_as(
         self, body: bytes | bytearray | memoryview, writer_schema: Mapping[str, Any], limits: Limits = DEFAULT

@@ -15,7 +15,7 @@ from gpuledger.contract.records.configuration import (
     TeamMapVersion,
     TeamRule,
 )
-from gpuledger.contract.records.convert import Record, decode, decode_as, encode, record_name
+from gpuledger.contract.records.convert import Record, decode, decode_as, decode_many, encode, record_name
 from gpuledger.contract.records.node import Device, Header, Holder, NodeLayout, Pod, Process
 from gpuledger.contract.records.outcomes import Breach, BreachDriver, DeadLetter, HeaderItem
 from gpuledger.contract.records.progress import Generation, NodeLifetime, NodeProgress
@@ -51,6 +51,7 @@ __all__ = [
     "TeamRule",
     "decode",
     "decode_as",
+    "decode_many",
     "encode",
     "record_name",
 ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 from gpuledger.contract.avro import DEFAULT, Codec, Limits
+from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.records import charges, configuration, node, outcomes, progress, telemetry
 from gpuledger.contract.schemas import schema
 
@@ -52,6 +53,14 @@ def decode(cls: type[R], body: bytes | memoryview, limits: Limits = DEFAULT) -> 
     """The record of that class in an Avro body written with the current schema. Raises BadRecord."""
     name = cls.__name__
     return cast(R, _from_plain(schema(name))(codec(name).decode(body, limits)))
+
+
+def decode_many(cls: type[R], bodies: Sequence[bytes], limits: Limits = DEFAULT) -> list[R | BadRecord]:
+    """What ``decode`` returns or raises for each body; for many small records of columns much faster."""
+    name = cls.__name__
+    convert = _from_plain(schema(name))
+    found = codec(name).decode_many(bodies, limits)
+    return [values if isinstance(values, BadRecord) else cast(R, convert(values)) for values in found]
 
 
 def decode_as(
