@@ -67,8 +67,8 @@ def held(where):
 
 
 def test_each_instance_costs_its_slices_and_the_rest_is_free():
-    """3g.40gb and 1g.10gb of an 80 GB H100: 3/7 and 1/7. Of the other 3 slices each finds memory (8 - 4 - 1 = 3
-    slices of it): all 3 are free."""
+    """3g.40gb and 1g.10gb of an 80 GB H100: 3/7 and 1/7. Of the other 3 slices each finds memory, as
+    8 - 4 - 1 = 3 slices of it are left: all 3 are free."""
     where = layout(instance(1, "3g.40gb", 3, 40), instance(2, "1g.10gb", 1, 10))
     assert parts(charge([held(where)]), 7) == {"MIG-1": 3, "MIG-2": 1, "free": 3}
 
@@ -84,8 +84,8 @@ def test_slices_without_memory_are_stranded_and_name_who_took_it():
 
 
 def test_only_those_with_more_memory_than_sms_strand_slices():
-    """1g.20gb three times and 1g.10gb: memory 6 + 1 of 8, SMs 4 of 7. One more slice finds memory, two do not;
-    1g.10gb took a seventh of the SMs and an eighth of the memory, and strands nothing."""
+    """1g.20gb three times and 1g.10gb: memory 6 + 1 of 8, SMs 4 of 7. One more slice finds memory, two do
+    not; 1g.10gb took a seventh of the SMs and an eighth of the memory, and strands nothing."""
     wide = [instance(i, "1g.20gb", 1, 20) for i in (1, 2, 3)]
     charges = charge([held(layout(*wide, instance(4, "1g.10gb", 1, 10)))])
     assert parts(charges, 7) == {"MIG-1": 1, "MIG-2": 1, "MIG-3": 1, "MIG-4": 1, "free": 1, "stranded": 2}
@@ -93,8 +93,8 @@ def test_only_those_with_more_memory_than_sms_strand_slices():
 
 
 def test_the_dominant_part_of_an_instance_is_the_greater_of_sms_and_memory():
-    """In 1/56: 3g.40gb max(3/7, 4/8) = 28, 1g.20gb max(1/7, 2/8) = 14, 1g.10gb max(1/7, 1/8) = 8. 6 are left, of
-    which a slice with memory would need 8: there is one of each, so all 6 are free."""
+    """In 1/56: 3g.40gb max(3/7, 4/8) = 28, 1g.20gb max(1/7, 2/8) = 14, 1g.10gb max(1/7, 1/8) = 8. 6 are left;
+    a slice and memory for it are there, which would weigh 8, so all 6 are free."""
     mixed = [instance(1, "3g.40gb", 3, 40), instance(2, "1g.20gb", 1, 20), instance(3, "1g.10gb", 1, 10)]
     charges = charge([held(layout(*mixed))], mig="dominant")
     assert parts(charges, 56) == {"MIG-1": 28, "MIG-2": 14, "MIG-3": 8, "free": 6}
@@ -129,22 +129,20 @@ def test_compute_instances_that_each_state_their_gpu_instances_slices_are_not_co
     both = [instance(1, "1c.3g.40gb", 3, 40), instance(1, "2c.3g.40gb", 3, 40, compute=1)]
     both[1].uuid = "MIG-1b"
     assert parts(charge([held(layout(*both))]), 7) == {"MIG-1": 1, "MIG-1b": 2, "free": 4}
-    dominant = charge(
-        [held(layout(*both))], mig="dominant"
-    )  # 28 of 56 in thirds: 9 1/3 is cut at whole units
+    dominant = charge([held(layout(*both))], mig="dominant")  # 28 of 56, in thirds
     assert parts(dominant, 56) == {"MIG-1": 9, "MIG-1b": 19, "free": 28}
 
 
 def test_a_profile_that_is_called_differently_elsewhere_changes_nothing():
-    """dcgm-exporter#544: an H100 NVL's 1g.11gb is called mig-1g.12gb by its resource. The slices are stated."""
+    """dcgm-exporter#544: an H100 NVL calls 1g.11gb what its resource calls mig-1g.12gb; slices are stated."""
     for profile in ("1g.11gb", "mig-1g.12gb"):
         where = layout(instance(1, profile, 1, 11), memory_gib=94)
         assert parts(charge([held(where)]), 7) == {"MIG-1": 1, "free": 6}
 
 
 def test_a_gpu_that_is_cut_anew_inside_a_window_is_charged_by_both_layouts():
-    """7g.80gb until 4 s, X's; then 3g.40gb, X's, and 4g.40gb, free: X holds idle 4 s + 6 s x 3/7, and 6 s x 4/7
-    are nobody's."""
+    """7g.80gb until 4 s, X's; then 3g.40gb, X's, and 4g.40gb, free: X holds idle 4 s + 6 s x 3/7, and
+    6 s x 4/7 are nobody's."""
     before = layout(instance(0, "7g.80gb", 7, 80))
     after = layout(instance(1, "3g.40gb", 3, 40), instance(2, "4g.40gb", 4, 40))
     states = [state(before, [Holder("x", 1)]), state(after, [Holder("x", 1)], at_s=4, sequence=2)]
@@ -167,8 +165,8 @@ def test_work_before_and_after_a_new_layout_is_each_layouts_own():
 
 @pytest.mark.parametrize("sharing", ["time_slicing", "mps"])
 def test_an_instance_can_itself_be_shared(sharing):
-    """1g.10gb in two slots: A works 4 s of 10 and holds one, the other is free. Of a seventh of 10 s A used 0.4,
-    held idle 0.6 x 0.1 / 0.6, and 0.6 x 0.5 / 0.6 is nobody's."""
+    """1g.10gb in two slots: A works 4 s of 10 and holds one, the other is free. Of a seventh of 10 s A used
+    0.4, held idle 0.6 x 0.1 / 0.6, and 0.6 x 0.5 / 0.6 is nobody's."""
     where = layout(instance(1, "1g.10gb", 1, 10, sharing=sharing, replicas=2))
     calls = Calls([X], ["MIG-1"]).busy(0, 4)
     charges = charge([state(where, [Holder("x", 1)], [X])], [calls.batch()])
@@ -181,17 +179,14 @@ def test_an_instance_can_itself_be_shared(sharing):
     assert row["flags"] & Flag.SILICON_SHARED
 
 
-def test_an_instances_engine_that_reads_a_third_at_most_is_what_it_reads():
-    """DCGM#138: GR_ENGINE of a 3g instance with one compute instance never reads above 0.33. X's calls explain 9 s
-    of 10, the engine 3.3: A is what the silicon says, and the row shows that it was cut."""
+def test_the_engine_of_a_lone_compute_instance_is_a_part_of_its_gpu_instances():
+    """DCGM#138: the engine of 1c.3g, at work 9 s of 10, reads 0.3, since it is counted for all three slices:
+    X used 0.9 of his seventh of the GPU."""
     where = layout(instance(1, "1c.3g.40gb", 1, 40))
-    active = samples([(Field.ENGINE_ACTIVE, i, 1, 0.33) for i in range(10)], device="MIG-1")
+    active = samples([(Field.ENGINE_ACTIVE, i, 1, 0.3) for i in range(10)], device="MIG-1")
     calls = Calls([X], ["MIG-1"]).busy(0, 9)
-    row = row_of(
-        charge([state(where, [Holder("x", 1)], [X])], [calls.batch()], [active]), "x", device="MIG-1"
-    )
-    assert row["used_ns"] == pytest.approx(10 * S / 7 * 0.33, abs=1)
-    assert row["flags"] & Flag.SCALED_DOWN
+    charges = charge([state(where, [Holder("x", 1)], [X])], [calls.batch()], [active])
+    assert row_of(charges, "x", device="MIG-1")["used_ns"] == pytest.approx(9 * S / 7, abs=1)
 
 
 def test_a_partitioned_gpu_that_is_lost_is_lost_in_all_its_parts():

@@ -28,8 +28,8 @@ STRANDED = "stranded"
 
 class Units(NamedTuple):
     """A run of a GPU's units: of ``device``, or ``reason`` why no device has it and which instances
-    ``cause`` it. ``engine_scale``: the engine is counted for the GPU instance, so that a lone compute instance
-    of 1 of 3 slices never shows more than a third (DCGM#138)."""
+    ``cause`` it. ``engine_scale``: the engine is counted for the GPU instance, so that a lone compute
+    instance of 1 of 3 slices never shows more than a third (DCGM#138)."""
 
     first: int
     end: int
