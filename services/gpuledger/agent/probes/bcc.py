@@ -1,32 +1,36 @@
-"""Loads the probes with bcc, which compiles them on this machine."""
+"""Loads the probes with bcc, which compiles them on this machine, in a process of its own.
+
+bcc brings LLVM along, 100 MB that are used for a second. A child compiles and loads; it hands the descriptors
+of programs and maps over, and is gone. The kernel keeps what a descriptor is open of, whoever loaded it.
+"""
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
+import json
 import os
 import re
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from gpuledger.agent.probes import bpfsys
-from gpuledger.agent.probes.btf import task_offsets
-from gpuledger.agent.probes.headers import DEBIAN_BCC, ENVIRONMENT, link_bcc, prepare_kernel_headers
+from gpuledger.agent.probes.handed import Handed, receive
+from gpuledger.agent.probes.headers import DEBIAN_BCC, ENVIRONMENT, prepare_kernel_headers
 from gpuledger.agent.probes.loader import (
     MAIN_SOURCE,
     MULTI_KERNEL,
     SOURCE_PLACES,
-    TRACEPOINT_PROGRAMS,
-    UPROBE_PROGRAMS,
     kernel_version,
 )
-from gpuledger.agent.probes.symbols import Limits, c_preamble
+from gpuledger.agent.probes.symbols import Limits
 from gpuledger.contract.errors import Unsupported
 
 _SURROUNDINGS: Final = "bcc.h"
-
-_CFLAGS: Final = ("-Wno-macro-redefined", "-Wno-unused-function", "-Wno-duplicate-decl-specifier")
-"""Headers of another kernel version than the running one redefine a few macros of bcc's own."""
+_COMPILER: Final = "gpuledger.agent.probes.bcc_compile"
+_COMPILE_S: Final = 120.0  # two seconds where the machine is free
 
 _METHODS: Final = (
     (re.compile(r"bpf_map_lookup_elem\(&(\w+), "), r"\1.lookup("),
@@ -70,13 +74,6 @@ def _with_includes(place: Path, name: str) -> str:
     )
 
 
-def _give_back_memory() -> None:
-    """The compiler leaves some 25 MB of freed heap behind, which glibc keeps unless it is asked."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-
-
 class BccLoader:
     """Compiles the probes on this machine with bcc. Needs root, bcc and kernel headers.
 
@@ -87,39 +84,42 @@ class BccLoader:
     def __init__(self, limits: Limits, multi: bool | None = None) -> None:
         self.multi: Final = kernel_version() >= MULTI_KERNEL if multi is None else multi
         reason = bcc_problem()
-        if reason is not None or link_bcc() is None:
-            raise Unsupported(reason or "the Python package bcc can not be made importable")
-        os.environ[ENVIRONMENT] = str(prepare_kernel_headers())
-        bcc: Any = importlib.import_module("bcc")
-        text = c_preamble(limits, task_offsets()) + source_text()
-        attach = bpfsys.ATTACH_UPROBE_MULTI if self.multi else -1
-        try:
-            self._bpf: Any = bcc.BPF(text=text.encode(), cflags=list(_CFLAGS))
-            self._lib: Any = bcc.lib
-            self._programs = {name: self._load(name, bcc.BPF.KPROBE, attach) for name in UPROBE_PROGRAMS}
-            for name in TRACEPOINT_PROGRAMS:
-                self._programs[name] = self._load(name, bcc.BPF.RAW_TRACEPOINT)
-            self._bpf.free_bcc_memory()
-            _give_back_memory()
-        except Exception as error:  # bcc raises plain Exception for every refusal
-            raise Unsupported(f"the kernel or the compiler refuses the probes: {error}") from error
+        if reason is not None:
+            raise Unsupported(reason)
+        self._handed: Handed | None = self._compile(limits)
 
-    def _load(self, name: str, kind: int, attach: int = -1) -> int:
-        return int(self._bpf.load_func(name.encode(), kind, None, attach).fd)
+    def _compile(self, limits: Limits) -> Handed:
+        ours, theirs = socket.socketpair()
+        order = json.dumps({"limits": asdict(limits), "multi": self.multi})
+        command = [sys.executable, "-m", _COMPILER, str(theirs.fileno()), order]
+        with ours, subprocess.Popen(command, pass_fds=[theirs.fileno()]) as compiler:
+            theirs.close()
+            ours.settimeout(_COMPILE_S)
+            try:
+                return receive(ours)
+            except TimeoutError as error:
+                raise Unsupported(f"bcc did not compile the probes in {_COMPILE_S:g} s") from error
+            except EOFError as error:
+                raise Unsupported(f"bcc's process ended with status {compiler.wait()}") from error
+            finally:
+                compiler.kill()
 
     def program(self, name: str) -> int:
         """See `Loader`."""
-        return int(self._programs[name])
+        return self._here().programs[name]
 
     def map(self, name: str) -> int:
         """See `Loader`."""
-        fd = int(self._lib.bpf_table_fd(self._bpf.module, name.encode()))
-        if fd < 0:
-            raise KeyError(name)
-        return fd
+        return self._here().maps[name]
 
     def close(self) -> None:
         """See `Loader`."""
-        if self._bpf is not None:
-            self._bpf.cleanup()
-            self._bpf = None
+        if self._handed is not None:
+            for fd in self._handed.descriptors():
+                os.close(fd)
+            self._handed = None
+
+    def _here(self) -> Handed:
+        if self._handed is None:
+            raise Unsupported("the probes are unloaded")
+        return self._handed
