@@ -12,17 +12,14 @@ from typing import Any
 from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry
 from gpuledger.contract.clock import Clock, SystemClock
 from gpuledger.contract.errors import BadRecord, Refused, WarehouseError
-from gpuledger.contract.records import ChargeSet, decode_as
 from gpuledger.contract.topics import CHARGES
-from gpuledger.contract.wire import unframe
 from gpuledger.logs import EventLog
 from gpuledger.sink import metrics
 from gpuledger.sink.batcher import Batcher, Flow, Place
+from gpuledger.sink.decoding import decoded
 from gpuledger.sink.flusher import Flusher
 from gpuledger.sink.lag import Lag
-from gpuledger.sink.meaning import check
 from gpuledger.sink.source import Source
-from gpuledger.sink.tables import Arrival
 from gpuledger.warehouse.client import DEFAULT_URL, Warehouse, connect
 from gpuledger.warehouse.migrations import migrate, missing
 
@@ -127,12 +124,12 @@ def _step(parts: _Parts, source: Source, progress: Callable[[Counts], None] | No
 
 def _take(parts: _Parts, records: Collection[Incoming]) -> None:
     refused: list[tuple[Incoming, BadRecord]] = []
-    for record in records:
+    for record, found in decoded(parts.registry, records):
         metrics.READ_BYTES.inc(len(record.value or b""))
-        try:
-            parts.batcher.add(_arrival(parts.registry, record))
-        except BadRecord as error:
-            refused.append((record, error))
+        if isinstance(found, BadRecord):
+            refused.append((record, found))
+        else:
+            parts.batcher.add(found)
     if not refused:
         return
     # Kept elsewhere, and awaited, before anything behind them can be committed.
@@ -142,15 +139,6 @@ def _take(parts: _Parts, records: Collection[Incoming]) -> None:
         metrics.REFUSED.labels(why.reason).inc()
         parts.batcher.skip(record.topic, record.partition, record.offset)
     parts.counts.refused += len(refused)
-
-
-def _arrival(registry: SchemaRegistry, record: Incoming) -> Arrival:
-    if record.value is None:
-        raise BadRecord("tombstone", "a charge set has a value", "value")
-    schema_id, body = unframe(record.value)
-    charges = decode_as(ChargeSet, body, registry.schema(schema_id))
-    check(charges, record.key)
-    return Arrival(charges, record.topic, record.partition, record.offset, max(0, record.timestamp_ms))
 
 
 def _commit(parts: _Parts, source: Source, wait_s: float) -> bool:
