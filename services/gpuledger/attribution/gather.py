@@ -35,6 +35,8 @@ Bytes = npt.NDArray[np.uint8]
 # what an operation counts as; several operations of a kind need not be told apart any more
 OTHER, LAUNCH, WAIT, D2H_WAIT, FREE_WAIT, H2D, D2H, D2D, ALLOCATE, FREE = range(10)
 KINDS = 10
+NEEDED_FOR_INTERVALS = frozenset({"duration_ns", "result"})
+"""Columns without which calls do not say when work was outstanding: those of such batches only count."""
 OPERATION_CODES = 1 << 16  # the schema bounds codes to 0..65535
 
 
@@ -191,10 +193,11 @@ def gather(windows: Sequence[Prepared]) -> Pass:
         columns.threads[part] = batch.launched_threads
         columns.result[part] = batch.result
         columns.count[part] = batch.count
-        if batch.span_ns.any() or batch.count.max() > 1:
+        blind = not NEEDED_FOR_INTERVALS.isdisjoint(batch.missing)
+        if blind or batch.span_ns.any() or batch.count.max() > 1:
             if columns.tallied is None:
                 columns.tallied = np.zeros(total, bool)
-            columns.tallied[part] = (batch.span_ns > 0) | (batch.count > 1)
+            columns.tallied[part] = blind | (batch.span_ns > 0) | (batch.count > 1)
         at = to
     return columns
 
