@@ -158,6 +158,29 @@ def test_a_round_takes_no_more_bytes_than_it_may_and_at_least_one_window() -> No
     assert [len(batch.decisions) for batch in work_off(again, log, size_bytes=1)] == [1] * 10
 
 
+def test_a_spool_that_comes_late_restates_empty_windows_only_where_it_says_something_else() -> None:
+    node = owner()
+    before = record(0, last=True, keyframe=True, layout="eight")
+    node.read(before)
+    log = [before]
+    work_off(node, log)
+    end = START + 400 * W
+    node.mark(end, 1)
+    silent = sum(len(batch.decisions) for batch in work_off(node, log))
+    assert silent > 300
+    decided = []
+    for i in range(1, 200):
+        layout = "eight" if i < 100 else "seven"
+        late = record(i, START + i * W, last=True, keyframe=True, layout=layout)._replace(append_ns=end)
+        node.read(late)
+        log.append(late)
+        decided.append([d for batch in work_off(node, log) for d in batch.decisions])
+    assert {len(one) for one in decided[:99]} == {1}
+    assert len(decided[99]) == silent - 99
+    assert {d.layout for d in decided[99]} == {"seven"}
+    assert {len(one) for one in decided[100:]} == {1}
+
+
 def test_an_hour_that_is_too_large_for_a_record_is_written_in_parts_and_comes_back_whole() -> None:
     def layout(i: int) -> NodeLayout:
         return NodeLayout(devices=[Device(f"GPU-{i}")], labels={"long": "x" * 1000})

@@ -63,7 +63,7 @@ def _check_window(world: World, reached: Reached, node: NodeKey, window: int) ->
     name = f"{node.node} w{window}"
     owed = _is_owed(world, reached, node, window)
     if head is None:
-        told = any(s.node == node and s.start_ns <= window * WINDOW_NS < s.end_ns for s in world.skipped)
+        told = _was_skipped(world, node, window * WINDOW_NS)
         return [f"P1 {name} was never charged"] if records or (owed and not told) else []
     found = []
     if not records:
@@ -84,6 +84,11 @@ def _check_window(world: World, reached: Reached, node: NodeKey, window: int) ->
     if head.layout != layout:
         found.append(f"{name} is charged for layout {head.layout}, not {layout}")
     return found + _check_generation(world, name, window, head)
+
+
+def _was_skipped(world: World, node: NodeKey, start: int) -> bool:
+    """Whether it was told that the window is too old to be charged."""
+    return any(s.node == node and s.start_ns <= start < s.end_ns for s in world.skipped)
 
 
 def _check_empty(
@@ -164,7 +169,7 @@ def _stated_life_is_paid(world: World, node: NodeKey) -> list[str]:
     )
     owed = sum(
         max(0, min(life.ended_ns, start + WINDOW_NS) - max(life.launched_ns, start))
-        for start in range(EARLIEST * WINDOW_NS, HORIZON * WINDOW_NS, WINDOW_NS)
-        if start // WINDOW_NS in heads
+        for start in range(EARLIEST * WINDOW_NS, life.ended_ns, WINDOW_NS)
+        if start // WINDOW_NS in heads or not _was_skipped(world, node, start)
     )
     return [] if paid == owed else [f"P4 {node.node} pays {paid} ns of a life of {owed} ns"]

@@ -133,6 +133,10 @@ class NodeState:
                 planned.update(self._borrowers_behind(start))
         return sorted(planned)
 
+    def must_restate(self, start: int) -> bool:
+        """Whether a closed window is due by itself, not only for the one that it speaks from."""
+        return start in self._restate
+
     def speaks(self, start: int, overlay: Mapping[int, Statement | None]) -> tuple[int, Statement] | None:
         """The nearest earlier window that speaks of this one, with what the present round found first.
 

@@ -60,6 +60,8 @@ def settle_node(
         ]
         inputs, beyond = within_bounds(distinct(union), rules)
         row = node.rows.get(start)
+        if row is not None and not held and not node.must_restate(start) and _tells_alike(node, start, found):
+            continue
         batch.finished.extend(task.held)
         if row is not None and len(inputs) < row.inputs:
             # Retention took inputs that were charged: what stands must not be restated from less.
@@ -83,6 +85,19 @@ def settle_node(
             input_bytes=sum(record.size_bytes for record in inputs),
         )
     return batch
+
+
+def _tells_alike(node: NodeState, start: int, found: Mapping[int, Statement | None]) -> bool:
+    """Whether the nearest window that speaks of this one says what it was charged with.
+
+    A spool of days is a late keyframe after the other: each restates the empty windows behind it only where
+    it says something else. Windows are restated with the one that they speak from, so what the rows say is
+    what they were charged with.
+    """
+    before, now = node.speaks(start, {}), node.speaks(start, found)
+    if before is None or now is None:
+        return before is now
+    return before[1].layout == now[1].layout and before[1].goodbye == now[1].goodbye
 
 
 def _decide(
