@@ -24,12 +24,14 @@ on one machine: make demo. With nothing but a scrape of dcgm-exporter and a pric
 Where things are, unless an option says so: GPULEDGER_KAFKA_BOOTSTRAP, GPULEDGER_REGISTRY_URL and
 GPULEDGER_WAREHOUSE_URL in the environment; else the usual ports of this machine.
 
-Exit codes: 0 done, 1 failed, 2 a mistake in the call or a document, 3 a service does not answer.
+Exit codes: 0 done, 1 failed, 2 a mistake in the call or a document, 3 a service does not answer,
+4 a dry run of `config apply` that would publish something.
 """
 
 COMMANDS = {
     "agent": "gpuledger.agent.cli:app",
     "inventory": "gpuledger.inventory.cli:app",
+    "nodes": "gpuledger.inventory.nodes_cli:app",
     "processor": "gpuledger.processor.cli:processor",
     "sink": "gpuledger.sink.cli:sink",
     "charge": "gpuledger.charge.cli:charge",
