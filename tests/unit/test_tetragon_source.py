@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gpuledger.agent.metrics import REGISTRY
 from gpuledger.agent.processes import Names, ProcessFacts, ProcessTable
 from gpuledger.agent.runtime import SourceKind, parse_source
 from gpuledger.agent.tetragon import MISSING, TetragonReader, TetragonSource
@@ -212,6 +213,7 @@ def test_lines_that_can_not_be_read_and_what_tetragon_dropped_are_lost_calls(wor
     world.call("cuLaunchKernel", 1)
     assert len(world.source.drain()) == 1
     assert world.source.skipped_lines == 3
+    assert REGISTRY.get_sample_value("gpuledger_agent_export_skipped_lines") == 3
     assert world.source.losses().events == 3 + 23
 
 

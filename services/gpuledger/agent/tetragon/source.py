@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuledger.agent import metrics
 from gpuledger.agent.probes.attach import LibraryReport
 from gpuledger.agent.probes.driver import GpuRegistration
 from gpuledger.agent.probes.events import (
@@ -125,6 +126,7 @@ class TetragonSource:
                 row = self._row(call, offset_ns, now_ns)
                 if row is not None:
                     rows.append(row)
+        metrics.EXPORT_SKIPPED_LINES.set(self.skipped_lines)
         events = np.zeros(len(rows), RAW_EVENT)
         events["count"] = 1
         for name, values in zip(_COLUMNS, zip(*rows, strict=True), strict=False):
