@@ -101,7 +101,7 @@ def pay(
         found.append((Part(THE_POOL, "held", Category.UNALLOCATED), idle * sum(wants.values())))
     else:
         found += [(Part(key, "none", Category.HELD_IDLE), idle * want) for key, want in wants.items()]
-    found.append((Part(THE_POOL, "free", Category.UNALLOCATED), idle * free))
+    found.append((Part(THE_POOL, holding.free_reason, Category.UNALLOCATED), idle * free))
     unexplained = occupied_ns - sum(used_ns.values())
     found.append((Part(THE_POOL, "unexplained", Category.UNOBSERVED), unexplained * z))
     return _weighted(found, length_ns * z)
@@ -127,7 +127,7 @@ def reserved_first(
     for key, part in left.items():
         resting = Category.UNALLOCATED if key == THE_POOL else Category.HELD_IDLE
         found += [
-            (Part(key, "free" if key == THE_POOL else "none", resting), part * idle),
+            (Part(key, holding.free_reason if key == THE_POOL else "none", resting), part * idle),
             (Part(key, "unexplained", Category.UNOBSERVED), part * unexplained),
             (Part(key, "lent", resting), part * lent),
         ]
@@ -140,7 +140,7 @@ def occupied_missing(holding: Holding) -> Weighted:
         (Part(entitlement.consumer, "no_sample", Category.UNOBSERVED), entitlement.weight)
         for entitlement in holding.entitlements
     ]
-    found.append((Part(THE_POOL, "free", Category.UNALLOCATED), holding.free_weight))
+    found.append((Part(THE_POOL, holding.free_reason, Category.UNALLOCATED), holding.free_weight))
     return _weighted(found, holding.denominator)
 
 

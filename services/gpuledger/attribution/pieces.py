@@ -10,10 +10,13 @@ from typing import NamedTuple
 
 from gpuledger.attribution.consumers import POD, ConsumerKey
 from gpuledger.attribution.devices import Slot, gpu_count, slots_of
+from gpuledger.attribution.mig import FREE
 from gpuledger.attribution.timeline import Span
 from gpuledger.contract.records import Holder, Holdings
 from gpuledger.pricing import PriceBook
 
+KEPT_BY_CPU_PODS = "kept_by_cpu_pods"
+KEEPING_PHASES = frozenset({"Pending", "Running"})
 RELEASED_PHASES = frozenset({"Succeeded", "Failed"})  # a pod in any other phase holds its devices
 
 
@@ -44,12 +47,14 @@ class Entitlement(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """Who holds a device. ``denominator`` is at least the sum of the weights; the rest is nobody's."""
+    """Who holds a device. ``denominator`` is at least the sum of the weights; the rest is nobody's, for the
+    reason ``free_reason``."""
 
     entitlements: tuple[Entitlement, ...] = ()
     denominator: int = 1
     overbooked: bool = False
     known: bool = True
+    free_reason: str = FREE
 
     @property
     def free_weight(self) -> int:
@@ -176,7 +181,20 @@ def holding_of(state: Holdings, slot: Slot) -> Holding:
         )
         for key in sorted(parts)
     ]
-    return entitled(entitlements, parts, exclusive=slot.sharing == "exclusive")
+    holding = entitled(entitlements, parts, exclusive=slot.sharing == "exclusive")
+    return holding._replace(free_reason=KEPT_BY_CPU_PODS) if kept_by_cpu_pods(state) else holding
+
+
+def kept_by_cpu_pods(state: Holdings) -> bool:
+    """Whether nobody holds or uses a GPU of the node, and pods without GPUs keep it alive (karpenter#8447). A
+    DaemonSet's pods keep no node alive."""
+    if state.holders:
+        return False
+    users = {process.consumer for process in state.processes}
+    return any(
+        pod.phase in KEEPING_PHASES and pod.workload_kind != "DaemonSet" and pod.uid not in users
+        for pod in state.pods
+    )
 
 
 def entitled(
@@ -222,7 +240,8 @@ def with_memory(piece: Piece, resident: Mapping[ConsumerKey, Fraction]) -> Piece
     }
     holding = entitled(piece.holding.entitlements, parts, exclusive=piece.slot.sharing == "exclusive")
     overbooked = holding.overbooked or piece.holding.overbooked
-    return replace(piece, holding=holding._replace(overbooked=overbooked))
+    reason = piece.holding.free_reason
+    return replace(piece, holding=holding._replace(overbooked=overbooked, free_reason=reason))
 
 
 def cut_unsampled(pieces: Sequence[Piece], holes: Iterable[tuple[int, int]]) -> list[Piece]:
