@@ -222,3 +222,33 @@ def test_document_that_no_program_can_hold_is_refused_in_one_line(text, message)
     with pytest.raises(ConfigError, match=message) as refused:
         read_documents(text, "prices.yaml")
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_version_of_a_long_document_can_be_read_again():
+    """A spot series of a year by the hour is half a megabyte of text; a string of a record has 256 KiB."""
+    lines = [
+        f"  - {{id: p{i}, per: gpu, price_per_hour: 1, match: {{instance_type: t{i}}}}}" for i in range(6000)
+    ]
+    version = read_prices(prices_with(*lines), "p.yaml")
+    assert len(version.document) > 256 * 1024
+    assert decode(PriceBookVersion, encode(version)) == version
+
+
+def test_a_document_whose_entries_do_not_fit_into_a_record_is_refused():
+    """Each interval of a series carries the source: 1,440 of them with 6,000 characters are 8.6 MB."""
+    times = (f"2025-01-01T{minute // 60:02}:{minute % 60:02}:00Z" for minute in range(1440))
+    text = "\n".join(
+        [
+            "kind: prices",
+            "spot:",
+            "  - id: s",
+            "    per: gpu",
+            "    source: " + "x" * 6000,
+            "    known_until: 2026-01-01",
+            "    prices:",
+            *(f"      - {{from: {since}, price_per_hour: 1}}" for since in times),
+        ]
+    )
+    (problem,) = problems(text)
+    assert "it does not fit into a version" in problem
+    assert "the limit is 8388608" in problem

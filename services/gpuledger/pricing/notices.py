@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from gpuledger.contract.records import PriceBookVersion, PriceEntry
 from gpuledger.pricing.book import entry_match
@@ -32,7 +33,7 @@ def _without_price(entries: Sequence[PriceEntry]) -> Iterator[str]:
     for match, group in groups.items():
         first = min(entry.effective_from_ns for entry in group)
         last = max(_end(entry) for entry in group)
-        wider = [entry for entry in entries if _is_wider(entry_match(entry), match)]
+        wider = [entry for wide in _wider(match) for entry in groups.get(wide, ())]
         if first > 0 and not any(entry.effective_from_ns < first for entry in wider):
             yield f"{_told(match)}: no price before {day(first)}; it is {UNPRICED}."
         if last < FOREVER_NS and not any(_end(entry) > last for entry in wider):
@@ -52,7 +53,7 @@ def _provisional(entries: Sequence[PriceEntry]) -> Iterator[str]:
 
 def _spot_as_on_demand(entries: Sequence[PriceEntry]) -> Iterator[str]:
     """Prices that a spot node would be charged at, since they are for every capacity type."""
-    spot = [entry_match(entry) for entry in entries if entry.capacity_type == "spot"]
+    spot = {entry_match(entry) for entry in entries if entry.capacity_type == "spot"}
     any_capacity = [
         entry.id
         for entry in entries
@@ -76,8 +77,12 @@ def _end(entry: PriceEntry) -> int:
     return FOREVER_NS if entry.effective_to_ns is None else entry.effective_to_ns
 
 
-def _is_wider(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
-    return wide != narrow and all(w in ("", n) for w, n in zip(wide, narrow, strict=True))
+def _wider(match: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Every match that states less of the same: of a long list one look-up each, not all of its entries."""
+    stated = [place for place, value in enumerate(match) if value]
+    for count in range(len(stated)):
+        for kept in combinations(stated, count):
+            yield tuple(value if place in kept else "" for place, value in enumerate(match))
 
 
 def _agree(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -8,8 +8,8 @@ from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gpuledger.contract.errors import ConfigError
-from gpuledger.contract.records import CurrencyRate, PriceBookVersion, TeamMapVersion, TeamRule
+from gpuledger.contract.errors import BadRecord, ConfigError
+from gpuledger.contract.records import CurrencyRate, PriceBookVersion, TeamMapVersion, TeamRule, encode
 from gpuledger.pricing.check import check_book
 from gpuledger.pricing.entries import PROVISIONAL, WRITTEN_OFF, entries_of
 from gpuledger.pricing.yaml_lines import Path, Plain, read_yaml
@@ -18,6 +18,7 @@ from gpuledger.pricing.yaml_teams import TeamRuleModel, TeamsDocument
 
 Version: TypeAlias = PriceBookVersion | TeamMapVersion
 M = TypeVar("M", bound=BaseModel)
+V = TypeVar("V", PriceBookVersion, TeamMapVersion)
 KINDS = ("prices", "teams")
 WITH_IDS = ("prices", "spot", "owned", "commitments", "rules")
 
@@ -79,9 +80,6 @@ def place_of(id_of_entry: str, places: Mapping[str, str]) -> str:
     return places.get(id_of_entry, "")
 
 
-V = TypeVar("V", PriceBookVersion, TeamMapVersion)
-
-
 def _only(versions: list[Version], kind: type[V], name: str) -> V:
     found = [version for version in versions if isinstance(version, kind)]
     if len(found) != 1:
@@ -119,7 +117,7 @@ def _prices(plain: Plain, text: str) -> PriceBookVersion:
         raise InvalidDocument(
             f"{plain.where(placed[problem.place].path)}: {problem.message}" for problem in problems
         )
-    return version
+    return _small_enough(version, plain)
 
 
 def _teams(plain: Plain, text: str) -> TeamMapVersion:
@@ -132,7 +130,7 @@ def _teams(plain: Plain, text: str) -> TeamMapVersion:
         seen.add(rule.id)
     if problems:
         raise InvalidDocument(problems)
-    return TeamMapVersion(
+    version = TeamMapVersion(
         version=1,
         active_from_ns=0,
         document=text,
@@ -140,6 +138,7 @@ def _teams(plain: Plain, text: str) -> TeamMapVersion:
         default_team=document.default_team,
         rules=[_rule(rule) for rule in document.rules],
     )
+    return _small_enough(version, plain)
 
 
 def _rule(rule: TeamRuleModel) -> TeamRule:
@@ -166,6 +165,20 @@ def _parse(model: type[M], plain: Plain) -> M:
             message = problem["msg"].removeprefix("Value error, ")
             problems.append(f"{plain.where(path)}: {dotted}: {message}")
         raise InvalidDocument(problems) from None
+
+
+def _small_enough(version: V, plain: Plain) -> V:
+    """Itself. Raises InvalidDocument where it would not fit into a record, entries and text together."""
+    try:
+        encode(version)
+    except BadRecord as error:
+        raise InvalidDocument(
+            [
+                f"{plain.where(())}: it does not fit into a version, {error}: leave out what has ended, and "
+                "shorten the sources"
+            ]
+        ) from None
+    return version
 
 
 def _digest(text: str) -> str:

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from gpuledger.contract.avro import MAX_DOCUMENT_BYTES
 from gpuledger.contract.errors import ConfigError
 
-MAX_DOCUMENT_BYTES = 4 << 20  # a price list of ten thousand entries is about 3 MB
 MAX_DEPTH = 32  # values within values; the documents nest four deep
 MAX_VALUES = 500_000  # aliases may repeat a value; a few lines must not expand without bound
 
@@ -42,7 +42,10 @@ def read_yaml(text: str, name: str) -> list[Plain]:
     """The documents of a file. Raises ConfigError with file and line where it is not YAML, a key is
     repeated, or it is over a limit."""
     if len(text.encode()) > MAX_DOCUMENT_BYTES:
-        raise ConfigError(f"the document has more than {MAX_DOCUMENT_BYTES} bytes; divide it", name)
+        raise ConfigError(
+            f"the document has more than {MAX_DOCUMENT_BYTES} bytes; ten thousand prices have 3 million",
+            name,
+        )
     try:
         nodes = list(yaml.compose_all(text, Loader=_LOADER))
     except RecursionError as error:

@@ -6,6 +6,6 @@
 
 from gpuledger.contract.avro import reasons
 from gpuledger.contract.avro.codec import Codec
-from gpuledger.contract.avro.limits import DEFAULT, MAX_RECORD_BYTES, Limits
+from gpuledger.contract.avro.limits import DEFAULT, DOCUMENT, MAX_DOCUMENT_BYTES, MAX_RECORD_BYTES, Limits
 
-__all__ = ["DEFAULT", "MAX_RECORD_BYTES", "Codec", "Limits", "reasons"]
+__all__ = ["DEFAULT", "DOCUMENT", "MAX_DOCUMENT_BYTES", "MAX_RECORD_BYTES", "Codec", "Limits", "reasons"]

@@ -14,6 +14,8 @@ MAX_RECORD_BYTES = 8 * 1024 * 1024
 MAX_ARRAY_ITEMS = 1 << 20
 # Pod labels and annotations reach 256 KiB together; one string of a record has no reason to be longer.
 MAX_STRING_BYTES = 256 * 1024
+# A version of a configuration document carries the whole document as it was written.
+MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 # Binary values carry whole refused records to the dead letters, so they may be as long as a record.
 MAX_BYTES_BYTES = MAX_RECORD_BYTES
 # Labels of one pod, counters of one device: hundreds, not thousands.
@@ -46,3 +48,4 @@ class Limits:
 
 
 DEFAULT = Limits()
+DOCUMENT = Limits(max_string_bytes=MAX_DOCUMENT_BYTES)

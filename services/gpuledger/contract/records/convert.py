@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
-from gpuledger.contract.avro import DEFAULT, Codec, Limits
+from gpuledger.contract.avro import DEFAULT, DOCUMENT, Codec, Limits
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.records import charges, configuration, node, outcomes, progress, telemetry
 from gpuledger.contract.schemas import schema
@@ -28,6 +28,7 @@ Record: TypeAlias = (
 R = TypeVar("R")
 Plain: TypeAlias = Callable[[Any], Any]
 
+_DOCUMENTS = frozenset({"PriceBookVersion", "TeamMapVersion", "BudgetsVersion"})
 _MODULES = (charges, configuration, node, outcomes, progress, telemetry)
 
 
@@ -42,6 +43,11 @@ def codec(name: str) -> Codec:
     return Codec(schema(name))
 
 
+def limits_of(name: str) -> Limits:
+    """What a record of that short name may cost to decode, unless the caller says otherwise."""
+    return DOCUMENT if name in _DOCUMENTS else DEFAULT
+
+
 def encode(record: Record) -> bytes:
     """Avro body of a record. Raises BadRecord where it breaks its own schema's rules."""
     name = record_name(record)
@@ -49,28 +55,28 @@ def encode(record: Record) -> bytes:
     return codec(name).encode(mapping)
 
 
-def decode(cls: type[R], body: bytes | memoryview, limits: Limits = DEFAULT) -> R:
+def decode(cls: type[R], body: bytes | memoryview, limits: Limits | None = None) -> R:
     """The record of that class in an Avro body written with the current schema. Raises BadRecord."""
     name = cls.__name__
-    return cast(R, _from_plain(schema(name))(codec(name).decode(body, limits)))
+    return cast(R, _from_plain(schema(name))(codec(name).decode(body, limits or limits_of(name))))
 
 
-def decode_many(cls: type[R], bodies: Sequence[bytes], limits: Limits = DEFAULT) -> list[R | BadRecord]:
+def decode_many(cls: type[R], bodies: Sequence[bytes], limits: Limits | None = None) -> list[R | BadRecord]:
     """What ``decode`` returns or raises for each body; for many small records of columns much faster."""
     name = cls.__name__
     convert = _from_plain(schema(name))
-    found = codec(name).decode_many(bodies, limits)
+    found = codec(name).decode_many(bodies, limits or limits_of(name))
     return [values if isinstance(values, BadRecord) else cast(R, convert(values)) for values in found]
 
 
 def decode_as(
-    cls: type[R], body: bytes | memoryview, writer: Mapping[str, Any], limits: Limits = DEFAULT
+    cls: type[R], body: bytes | memoryview, writer: Mapping[str, Any], limits: Limits | None = None
 ) -> R:
     """The record in an Avro body that was written with another version of its schema. Raises BadRecord."""
     name = cls.__name__
     if writer == schema(name):
         return decode(cls, body, limits)
-    return cast(R, _from_plain(schema(name))(codec(name).decode_as(body, writer, limits)))
+    return cast(R, _from_plain(schema(name))(codec(name).decode_as(body, writer, limits or limits_of(name))))
 
 
 def _class_of(name: str) -> type[Any]:
