@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuledger.contract.money import NANO_PER_UNIT, cum, unit_share
@@ -71,7 +70,7 @@ class PriceBook:
 
     def pieces(self, device: PricedDevice | Device, start_ns: int, end_ns: int) -> list[PricePiece]:
         """[start_ns, end_ns) cut where the unit price of ``device`` changes; without gaps, in order."""
-        return list(self._within(_priced(device), start_ns, end_ns))
+        return self._within(_priced(device), start_ns, end_ns)
 
     def entry(self, device: PricedDevice | Device, at_ns: int) -> PriceEntry | None:
         """The entry that applies at an instant."""
@@ -122,7 +121,7 @@ class PriceBook:
             default=0,
         )
 
-    def _within(self, device: PricedDevice, start_ns: int, end_ns: int) -> Iterator[PricePiece]:
+    def _within(self, device: PricedDevice, start_ns: int, end_ns: int) -> list[PricePiece]:
         key = device.match_key
         found = self._timelines.get(key)
         if found is None:

@@ -41,15 +41,22 @@ class Timeline:
                 pieces.append(piece)
         return Timeline(tuple(pieces), tuple(piece.start_ns for piece in pieces))
 
-    def within(self, start_ns: int, end_ns: int) -> Iterator[PricePiece]:
+    def within(self, start_ns: int, end_ns: int) -> list[PricePiece]:
         """The pieces of [start_ns, end_ns), the first and the last cut to it."""
-        for index in range(max(bisect_right(self.starts, start_ns) - 1, 0), len(self.pieces)):
-            piece = self.pieces[index]
-            if piece.start_ns >= end_ns:
-                return
+        index = max(bisect_right(self.starts, start_ns) - 1, 0)
+        piece = self.pieces[index]
+        if piece.start_ns <= start_ns < end_ns <= piece.end_ns:  # as nearly every window does
+            return [PricePiece(start_ns, end_ns, piece.entry, piece.unit_price_nano_per_hour)]
+        found = []
+        while piece.start_ns < end_ns:
             start, end = max(piece.start_ns, start_ns), min(piece.end_ns, end_ns)
             if start < end:
-                yield piece if (start, end) == piece[:2] else piece._replace(start_ns=start, end_ns=end)
+                found.append(PricePiece(start, end, piece.entry, piece.unit_price_nano_per_hour))
+            index += 1
+            if index == len(self.pieces):
+                break
+            piece = self.pieces[index]
+        return found
 
 
 def _sweep(candidates: Iterable[tuple[PriceEntry, Sequence[Segment]]]) -> Iterator[PricePiece]:
