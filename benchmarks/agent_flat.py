@@ -1,0 +1,110 @@
+"""Resident memory of an agent while processes come and go, and whether it grows.
+
+Waves of short-lived processes that make CUDA calls start and end all the time (a few hundred a minute), with
+a real Kafka that takes what the agent sends: `python -m benchmarks.agent_flat [--minutes N] [--loader KIND]`.
+The slope is a straight line's through all samples after the first fifth, which is the start's. Two minutes
+show that it works; thirty show that it is flat. Needs root, `make bpf`, a C compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import _calls
+from benchmarks._agent import agent, resident_mib, settle
+from benchmarks.figures import Runs, write_figure
+from gpuledger.bus import BusSettings, apply_topics
+from gpuledger.localstack import Kafka, Registry
+from tests.emulator import H100, Emulator
+from tests.support.kafka import STACK_DIRECTORY
+
+LIVING = 8  # at any time
+LIFE_S = 1.5
+RATE = 200  # calls a second of each: what is looked at is their number, not their calls
+SAMPLE_S = 1.0
+START_PART = 0.2
+
+
+def come_and_go(caller: Path, living: list[subprocess.Popen[str]], seed: int) -> int:
+    """Replace those that have ended; how many were started."""
+    for process in [process for process in living if process.poll() is not None]:
+        _calls.stop(process)
+        living.remove(process)
+    started = LIVING - len(living)
+    # lives of different lengths, so that they do not end together
+    living += [
+        _calls.start(caller, RATE, LIFE_S * (0.5 + (seed + i) % 8 / 7), seed + i) for i in range(started)
+    ]
+    return started
+
+
+def watch(pid: int, caller: Path, seconds: float) -> tuple[list[tuple[float, float]], int]:
+    """((s, MiB resident) a second, processes started)."""
+    living: list[subprocess.Popen[str]] = []
+    samples: list[tuple[float, float]] = []
+    started, began = 0, time.monotonic()
+    try:
+        while (passed := time.monotonic() - began) < seconds:
+            started += come_and_go(caller, living, started + 1)
+            if passed >= len(samples) * SAMPLE_S:
+                samples.append((passed, resident_mib(pid)))
+            time.sleep(0.05)
+    finally:
+        for process in living:
+            _calls.stop(process)
+    return samples, started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument("--loader", choices=("libbpf", "bcc"), default="libbpf")
+    arguments = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="gpuledger-benchmark-") as name,
+        Emulator([H100] * 8) as emulator,
+        Kafka(Path(name, "kafka"), STACK_DIRECTORY) as kafka,
+        Registry(Path(name, "registry"), STACK_DIRECTORY) as registry,
+    ):
+        directory = Path(name)
+        caller = _calls.build(directory / "calls")
+        bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
+        apply_topics(bus, partitions=1, replication=1)
+        options = ["--loader", arguments.loader]
+        with agent(directory, options, kafka.bootstrap, registry.url, emulator.env) as process:
+            settle(process)
+            samples, started = watch(process.pid, caller, 60 * arguments.minutes)
+    seconds, resident = np.array(samples).T
+    later = seconds > seconds[-1] * START_PART
+    slope_mib_per_h = float(np.polyfit(seconds[later], resident[later], 1)[0]) * 3600
+    first, last = (
+        Runs(tuple(part)) for part in (resident[: len(resident) // 10], resident[-len(resident) // 10 :])
+    )
+    write_figure(
+        f"agent_flat_{arguments.loader}",
+        last.median,
+        "MiB",
+        first.median,
+        last.median / first.median,
+        len(samples),
+        median=last.median,
+        spread=(float(resident.min()), float(resident.max())),
+        baseline_name="the first tenth of the same run",
+        slope_mib_per_h=slope_mib_per_h,
+        minutes=arguments.minutes,
+        processes=started,
+    )
+    print(
+        f"slope {slope_mib_per_h:+.2f} MiB an hour over {arguments.minutes:g} min, {started} processes",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
