@@ -12,17 +12,31 @@ from click.testing import Result
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
-from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, apply_topics, framed
+from gpuledger.bus import (
+    BusSettings,
+    Outgoing,
+    PartitionReader,
+    Producer,
+    SchemaRegistry,
+    apply_topics,
+    framed,
+)
 from gpuledger.configuration import Documents
 from gpuledger.configuration.cli import app
+from gpuledger.configuration.prices_cli import app as prices_app
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import Refused
-from gpuledger.contract.records import ChargeSet, PriceBookVersion
+from gpuledger.contract.records import ChargeSet, PriceBookVersion, decode_as
 from gpuledger.contract.topics import CHARGES, PRICES, TEAMS
 from gpuledger.contract.windows import NS_PER_S
+from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import InvalidDocument, read_prices
+from gpuledger.pricing.yaml_values import instant_ns
+from gpuledger.warehouse import Warehouse
 from tests.support.kafka import STACK_DIRECTORY
+
+pytest_plugins = ["tests.support.warehouse"]
 
 NOW = 1_700_000_000 * NS_PER_S
 TEXT = "kind: prices\nprices:\n  - {id: a, per: gpu, price_per_hour: %s}\n"
@@ -174,3 +188,46 @@ def test_a_yes_to_what_is_no_longer_so_publishes_nothing(ledger: BusSettings) ->
     documents.apply(read_prices(TEXT % "2", "p.yaml"), author="other")
     with pytest.raises(Refused, match="published by other meanwhile"):
         documents.apply(read_prices(TEXT % "1", "p.yaml"), seen=seen)
+
+
+def test_what_was_committed_to_and_not_used_is_shown_and_published(
+    ledger: BusSettings, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    """Two nodes at 60 an hour for three minutes in which nothing ran: 6 committed, 6 unused, three sets."""
+    path = tmp_path / "prices.yaml"
+    path.write_text(
+        "kind: prices\ncommitments:\n  - {id: two, per: node, quantity: 2, price_per_hour: 60,\n"
+        "     effective_from: 2025-07-01T00:02:00Z, effective_to: 2026-07-01}\n"
+    )
+    assert applying(ledger, str(path), "--yes").exit_code == 0
+    url = str(warehouse.url)
+    places = {
+        "GPULEDGER_KAFKA_BOOTSTRAP": ledger.kafka_bootstrap,
+        "GPULEDGER_REGISTRY_URL": ledger.registry_url,
+    }
+    times = ["--from", "2025-07-01T00:00:00Z", "--to", "2025-07-01T00:05:00Z"]
+    done = CliRunner(env=places).invoke(
+        prices_app, ["commitments", "--url", url, *times, "--publish", "--json"]
+    )
+    assert done.exception is None, done.exception
+    assert json.loads(done.stdout)["commitments"] == [
+        {
+            "commitment": "two",
+            "currency": "USD",
+            "committed": "6.000000000",
+            "used": "0.000000000",
+            "unused": "6.000000000",
+            "over": "0.000000000",
+        }
+    ]
+    with PartitionReader(ledger, "test") as reader, SchemaRegistry(ledger) as registry:
+        found = [
+            decode_as(ChargeSet, body, registry.schema(schema_id))
+            for number in range(reader.partitions(CHARGES))
+            for record in reader.read_to_end(CHARGES, number)
+            for schema_id, body in [unframe(record.value or b"")]
+        ]
+    assert [one.window_start_ns for one in found] == [
+        instant_ns(f"2025-07-01T00:0{minute}:00Z") for minute in (2, 3, 4)
+    ]
+    assert sum(int(one.unallocated_nano.sum()) for one in found) == 6 * 10**9
