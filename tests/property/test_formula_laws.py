@@ -16,7 +16,7 @@ from gpuledger.attribution.formula import (
     pay,
     reserved_first,
 )
-from gpuledger.attribution.pieces import Entitlement, Holding
+from gpuledger.attribution.holding import Entitlement, Holding
 
 weights = st.lists(st.integers(0, 10**12), min_size=1, max_size=6).filter(any)
 

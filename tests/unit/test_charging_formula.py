@@ -13,7 +13,7 @@ import pytest
 from gpuledger.attribution import charge_window
 from gpuledger.attribution.consumers import ConsumerKey
 from gpuledger.attribution.formula import Category, pay
-from gpuledger.attribution.pieces import Entitlement, Holding
+from gpuledger.attribution.holding import Entitlement, Holding
 from gpuledger.contract.fields import Field, SampleSource
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Holder, NodeLayout, Pod

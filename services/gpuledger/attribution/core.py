@@ -11,10 +11,11 @@ from gpuledger.attribution.charges import Charges, sums
 from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node, slots_of
 from gpuledger.attribution.evidence import explain
 from gpuledger.attribution.gather import Prepared, gather, prepare, resolve_unknown
+from gpuledger.attribution.holding import Holding
 from gpuledger.attribution.meaning import MAX_EVENTS, MAX_PAIRS, check_pairs, check_window
 from gpuledger.attribution.outstanding import outstanding
 from gpuledger.attribution.percentages import percentages_of
-from gpuledger.attribution.pieces import Holding, Piece, cut_unsampled, pieces_of, with_memory
+from gpuledger.attribution.pieces import Piece, cut_unsampled, pieces_of, with_memory
 from gpuledger.attribution.residency import MemoryShares, Owners, residency
 from gpuledger.attribution.rows import write_columns
 from gpuledger.attribution.samples import gather_samples

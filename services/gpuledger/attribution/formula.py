@@ -33,7 +33,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from gpuledger.attribution.consumers import THE_POOL, ConsumerKey
-from gpuledger.attribution.pieces import Holding
+from gpuledger.attribution.holding import Holding
 
 
 class Category(IntEnum):

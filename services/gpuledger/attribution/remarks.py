@@ -10,7 +10,8 @@ from gpuledger.attribution.consumers import ConsumerKey
 from gpuledger.attribution.containers import containers_of, divided
 from gpuledger.attribution.evidence import Occupation, Share
 from gpuledger.attribution.formula import Category, Part
-from gpuledger.attribution.pieces import Holding, Piece
+from gpuledger.attribution.holding import Holding
+from gpuledger.attribution.pieces import Piece
 from gpuledger.attribution.rows import Row
 from gpuledger.contract.rows import Flag
 
