@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpuledger.agent.lean import SETTLED_S
+from gpuledger.agent.footprint import SETTLED_S
 
 COMMAND = Path(sys.executable).parent / "gpuledger"
 NOBODY = "127.0.0.1:9"  # the discard port: no broker answers there

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.footprint import Range, clean_ranges, give_back
+from gpuledger.agent.footprint import Keeper, Range, clean_ranges, give_back
 from gpuledger.agent.handover import Orders, take_over
 from gpuledger.agent.runtime import Sources
 from gpuledger.agent.settings import AgentSettings
@@ -105,3 +105,9 @@ def test_a_log_line_is_json_with_its_fields(caplog: pytest.LogCaptureFixture) ->
     )
     assert '"level": "error"' in second
     assert "ValueError: why" in second
+
+
+def test_the_keeper_ends_at_once_when_the_agent_does() -> None:
+    with Keeper() as keeper:
+        assert keeper._thread.is_alive()
+    assert not keeper._thread.is_alive()

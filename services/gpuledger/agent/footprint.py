@@ -8,10 +8,13 @@ One that is used again comes back by itself, as any page of a file does at its f
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+SETTLED_S: Final = 20.0  # the schemas are registered, the first libraries probed, the first windows sent
+TRIM_S: Final = 60.0  # a trim takes a millisecond or two
 _DONT_NEED: Final = 4  # MADV_DONTNEED, asm-generic/mman-common.h
 
 
@@ -37,13 +40,41 @@ def clean_ranges(smaps: Iterable[str]) -> Iterator[Range]:
             yield current
 
 
+def trim() -> None:
+    """Give back freed heap, which glibc keeps unless asked: a burst of calls leaves tens of MB behind."""
+    give = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
+    if give is not None:
+        give(0)
+
+
 def give_back() -> None:
-    """Do it now; takes some milliseconds."""
+    """What only the start needed, now; takes some milliseconds."""
+    trim()
     libc = ctypes.CDLL(None, use_errno=True)
-    trim = getattr(libc, "malloc_trim", None)  # glibc's
-    if trim is not None:
-        trim(0)
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     with Path("/proc/self/smaps").open() as smaps:
         for start, length in list(clean_ranges(smaps)):
             libc.madvise(start, length, _DONT_NEED)  # what is unmapped meanwhile is refused, and that is fine
+
+
+class Keeper:
+    """A thread that keeps the process small: it gives back once it has settled, and trims ever after."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="footprint", daemon=True)
+
+    def __enter__(self) -> Keeper:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        if self._stop.wait(SETTLED_S):
+            return
+        give_back()
+        while not self._stop.wait(TRIM_S):
+            trim()

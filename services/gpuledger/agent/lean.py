@@ -9,15 +9,11 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-import threading
 from types import FrameType
-from typing import Final
 
 from gpuledger.bus.bare_client import bare_client
 from gpuledger.contract.errors import GpuledgerError, exit_status, in_a_line
 from gpuledger.logs import write_json_lines
-
-SETTLED_S: Final = 20.0  # the schemas are registered, the first libraries probed, the first windows sent
 
 
 def watch(fd: int) -> None:
@@ -43,13 +39,8 @@ def watch(fd: int) -> None:
         signal.signal(signal.SIGINT, stop)
         gc.collect()
         gc.freeze()  # what is there by now stays: a collection need not look at it again
-        settled = threading.Timer(SETTLED_S, footprint.give_back)
-        settled.daemon = True
-        settled.start()
-        try:
+        with footprint.Keeper():
             agent.run(orders.ends_node)
-        finally:
-            settled.cancel()
 
 
 def main() -> None:
