@@ -54,6 +54,14 @@ def hours(warehouse: Warehouse, view: str) -> Sequence[Sequence[object]]:
     return warehouse.rows(f"SELECT {EXACT}, {ROUNDED} FROM {view} ORDER BY ALL")
 
 
+@pytest.mark.parametrize("names", [3, 300, 70_000])  # indexes of one, two and four bytes
+def test_every_text_is_seen_as_it_was(warehouse: Warehouse, names: int) -> None:
+    pods = [f"pod-{number}" for number in range(names)]
+    write(warehouse, charge_set(START, pods=pods))
+    seen = warehouse.rows("SELECT pod, consumer, consumer_kind, team = 'team-a' FROM charges")
+    assert sorted(seen) == sorted((pod, pod, "pod", number % 2 == 0) for number, pod in enumerate(pods))
+
+
 def test_only_the_greatest_revision_of_a_window_is_seen(warehouse: Warehouse) -> None:
     sets = [charge_set(START, inputs=inputs) for inputs in (3, 5, 4)]
     write(warehouse, *sets)

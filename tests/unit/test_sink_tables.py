@@ -65,6 +65,14 @@ def test_texts_of_different_sets_do_not_mix() -> None:
     assert set(table["gpu_model"].chunk(0).dictionary.to_pylist()) == {"H100"}
 
 
+@pytest.mark.parametrize("names", [255, 256, 257, 65_537])
+def test_texts_keep_apart_however_many_there_are(names: int) -> None:
+    pods = [f"pod-{number}" for number in range(names)]
+    table = charge_rows([arrival(charge_set(0, pods=pods))])
+    assert table["pod"].to_pylist() == pods
+    assert set(table["evidence"].to_pylist()) == {"busy_estimated"}
+
+
 def test_a_record_read_twice_makes_the_same_bytes() -> None:
     first, second = (charge_rows([arrival(charge_set(WINDOW_NS), 5)]) for _ in range(2))
     assert first.equals(second)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -58,9 +59,8 @@ def charge_rows(arrivals: Sequence[Arrival]) -> pa.Table:
     """All rows of the sets, in order, with the columns of the table charge_rows. At least one set."""
     sets = [a.charges for a in arrivals]
     counts = np.array([a.rows for a in arrivals], np.int64)
-    joined = dict(
-        zip(ROW_COLUMNS, map(np.concatenate, zip(*map(_row_columns, sets), strict=True)), strict=True)
-    )
+    parts = zip(*map(_row_columns, sets), strict=True)
+    joined = {name: _joined(name, part) for name, part in zip(ROW_COLUMNS, parts, strict=True)}
     priced, effective = joined["priced"] != 0, joined["effective_known"] != 0
     columns: dict[str, pa.Array] = {
         "cluster": _repeated([s.cluster for s in sets], counts),
@@ -116,6 +116,12 @@ def charge_windows(arrivals: Sequence[Arrival]) -> pa.Table:
     )
 
 
+def _joined(name: str, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The columns of all sets as one: np.concatenate takes twice as long for thousands of short ones."""
+    octets = b"".join(cast("Sequence[bytes]", parts))  # an array is a buffer, which its type does not say
+    return np.frombuffer(octets, np.float64 if name in DOUBLE_COLUMNS else np.int64)
+
+
 def _texts(
     sets: Sequence[ChargeSet], counts: npt.NDArray[np.int64], joined: Mapping[str, npt.NDArray[np.int64]]
 ) -> dict[str, pa.Array]:
@@ -130,17 +136,24 @@ def _texts(
         codes = number[joined[name] + base]
         used = np.zeros(len(values), bool)
         used[codes] = True
-        narrow = (np.cumsum(used) - 1).astype(np.int32)
-        columns[name] = pa.DictionaryArray.from_arrays(
-            pa.array(narrow[codes]), values.take(pa.array(np.flatnonzero(used)))
-        )
+        chosen = np.flatnonzero(used)
+        places = (np.cumsum(used) - 1).astype(_index_type(len(chosen)))
+        columns[name] = pa.DictionaryArray.from_arrays(pa.array(places[codes]), values.take(pa.array(chosen)))
     return columns
 
 
 def _repeated(values: Sequence[str], counts: npt.NDArray[np.int64]) -> pa.DictionaryArray:
     numbers: dict[str, int] = {}
-    codes = np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int32)
+    own = [numbers.setdefault(value, len(numbers)) for value in values]
+    codes = np.array(own, _index_type(len(numbers)))
     return pa.DictionaryArray.from_arrays(pa.array(np.repeat(codes, counts)), pa.array(numbers, pa.string()))
+
+
+def _index_type(size: int) -> type[np.unsignedinteger[Any]]:
+    """The narrowest index of a dictionary of ``size``: most columns of a batch have few different texts."""
+    if size <= 1 << 8:
+        return np.uint8
+    return np.uint16 if size <= 1 << 16 else np.uint32
 
 
 def _times(values_ms: Sequence[int], counts: npt.NDArray[np.int64]) -> pa.Array:
