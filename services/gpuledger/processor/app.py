@@ -130,7 +130,6 @@ def make_app(bus: BusSettings, settings: ProcessorSettings) -> faust.App:
         broker_session_timeout=settings.session_timeout_s,
         broker_heartbeat_interval=settings.session_timeout_s / HEARTBEATS_A_SESSION,
         broker_rebalance_timeout=settings.session_timeout_s,
-        consumer_group_instance_id=settings.instance or None,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=FETCH_BYTES,
         consumer_metadata_max_age_ms=round(METADATA_AGE_S * 1000),

@@ -43,9 +43,6 @@ class ProcessorSettings(BaseSettings):
     # How long a worker that is gone keeps its partitions. Heartbeats have a thread of their own, and a pass
     # of the core holds the interpreter for well under a second.
     session_timeout_s: float = Field(default=8.0, ge=6)
-    # A name that a worker keeps over its restarts (a StatefulSet's pod): it then gets its partitions back at
-    # once. Empty: whoever comes back is a new member, and waits until the old one's session has timed out.
-    instance: str = ""
     patience_s: float = Field(default=600.0, gt=0)  # how long a new owner waits for Kafka or the registry
     metrics_port: int = Field(default=0, ge=0, le=65535)  # of the Prometheus exporter; 0: none
     data_directory: Path = Path("build/processor")  # Faust's own; holds nothing that must survive
