@@ -44,7 +44,7 @@ bpf: $(STAMPS)/bpf ## Compile the probes ahead of time, for nodes without a comp
 wheel: $(STAMPS)/bpf ## The distribution with the compiled probes, in build/wheel
 	@$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation --disable-pip-version-check -w build/wheel .
 
-.PHONY: help setup emulator bpf wheel demo test test-fast test-kernel test-gpu lint bench clean distclean lock
+.PHONY: help setup emulator bpf wheel demo test test-fast test-kernel test-gpu protocol lint bench clean distclean lock
 
 emulator: $(STAMPS)/system
 	@$(MAKE) -C tests/emulator --silent
@@ -70,6 +70,11 @@ test-fast: setup ## Unit and property tests only
 
 test-kernel: setup ## The driver's probes in a booted kernel with stub modules (needs qemu)
 	@$(BIN)/python -m pytest -q tests/kernel
+
+N ?= 100000
+SEED ?=
+protocol: $(STAMPS)/venv ## N random runs of the exactness protocol under faults, from SEED (slow)
+	@$(BIN)/python -m tests.support.protocol_world --runs $(N) $(if $(SEED),--seed $(SEED))
 
 test-gpu: setup ## On a machine with an NVIDIA GPU: the agent beside a real CUDA program (else says so)
 	@$(BIN)/python -m tests.gpu
