@@ -24,6 +24,7 @@ from gpuledger.contract.topics import CHARGES
 from gpuledger.contract.windows import HOUR_NS, MINUTE_NS
 from gpuledger.pricing.commitments import Minute, Usage, unused_rows, usage
 from gpuledger.pricing.versions import Prices
+from gpuledger.warehouse import DEFAULT_URL
 
 SETTLE_NS = HOUR_NS  # windows of the last hour may still come in
 MAX_RANGE_NS = 35 * 24 * HOUR_NS  # as long as the ledger keeps windows
@@ -38,7 +39,7 @@ def commitments(
     ] = None,
     url: Annotated[
         str, typer.Option("--url", envvar="GPULEDGER_WAREHOUSE_URL", help="The warehouse.")
-    ] = "clickhouse://127.0.0.1:8123/gpuledger",
+    ] = DEFAULT_URL,
     publish: Annotated[
         bool, typer.Option("--publish", help="Write what was not used to the ledger. Safe to repeat.")
     ] = False,

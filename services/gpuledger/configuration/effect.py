@@ -50,10 +50,12 @@ class LedgerHour(NamedTuple):
 
 @dataclass(slots=True)
 class Effect:
-    """The past that would change. ``unpriced_ns`` is GPU time of it without a price, before and after;
-    ``uncertain`` money of which labels decide; ``cut`` says that there were more rows than are looked at."""
+    """The past that would change, and the ``cause`` of its generation. ``unpriced_ns`` is GPU time of it
+    without a price, before and after; ``uncertain`` money of which labels decide; ``cut`` says that there
+    were more rows than are looked at."""
 
     ranges: Sequence[Range] = ()
+    cause: str = ""
     windows: int = 0
     before: Money = field(default_factory=lambda: defaultdict(int))
     after: Money = field(default_factory=lambda: defaultdict(int))

@@ -11,6 +11,7 @@ from gpuledger.configuration.team_effect import add_team_effect
 from gpuledger.contract.records import PriceBookVersion, TeamMapVersion
 from gpuledger.pricing.changes import (
     PriceChange,
+    cause_of,
     past_price_changes,
     past_team_changes,
     ranges_to_restate,
@@ -27,6 +28,7 @@ def foresee(planned: Applied, now_ns: int, url: str | None) -> Effect:
         books = [version for version in planned.known if isinstance(version, PriceBookVersion)]
         changes = past_price_changes(books, new, until_ns)
         effect = Effect(ranges_to_restate((one.start_ns, one.end_ns, one.cluster) for one in changes))
+        effect.cause = cause_of(changes)
         if url and effect.ranges:
             with opened(url) as warehouse:
                 _prices(effect, warehouse, changes, books, new)
@@ -34,6 +36,7 @@ def foresee(planned: Applied, now_ns: int, url: str | None) -> Effect:
     maps = [version for version in planned.known if isinstance(version, TeamMapVersion)]
     stretches = past_team_changes(maps, new, until_ns)
     effect = Effect(ranges_to_restate((start, end, "") for start, end in stretches))
+    effect.cause = "team"
     if url and effect.ranges:
         with opened(url) as warehouse:
             _teams(effect, warehouse, maps, new)

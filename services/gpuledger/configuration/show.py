@@ -116,7 +116,7 @@ def print_change(out: Console, one: Applied, lines: Sequence[Line], effect: Effe
         out.print("  By how much is not known: no warehouse was given (--url).")
     else:
         _print_effect(out, effect)
-    out.print("  It stays as it is until a generation is announced for it.")
+    out.print(f"  It stays as it is until a generation is announced for it (cause {effect.cause}).")
 
 
 def _print_effect(out: Console, effect: Effect) -> None:
@@ -149,6 +149,7 @@ def effect_as_json(effect: Effect, asked: bool) -> dict[str, Any]:
             {"from_ns": one.from_ns, "to_ns": one.to_ns, "clusters": list(one.clusters)}
             for one in effect.ranges
         ],
+        "cause": effect.cause if effect.ranges else None,
         "windows": effect.windows if asked else None,
         "money": [
             {
