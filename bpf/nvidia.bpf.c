@@ -22,6 +22,18 @@ struct file {
     struct inode *f_inode;
 } __attribute__((preserve_access_index));
 
+struct kobject {
+    const char *name;
+} __attribute__((preserve_access_index));
+
+struct device {
+    struct kobject kobj;
+} __attribute__((preserve_access_index));
+
+struct pci_dev {
+    struct device dev;
+} __attribute__((preserve_access_index));
+
 struct driver_call {
     u64 entry_ns;
     u64 command;
@@ -40,8 +52,19 @@ struct registered {
     u64 partition; // not 0: the UUID is that of a MIG instance's GPU, and this its partition
 };
 
+struct xid {
+    u64 time_ns;
+    u64 code;
+    char address[16]; // on the PCI bus: 0000:17:00.0
+};
+
 RING(events);
 COUNTERS(losses, DRIVER_COUNT);
+struct {
+    __uint(type, BPF_MAP_TYPE_QUEUE);
+    __uint(max_entries, 1); // as many as driver.py says
+    __type(value, struct xid);
+} xids SEC(".maps"); // where it is full the oldest goes: of a storm the last ones count
 HASH(driver_calls, u64, struct driver_call, MAX_THREADS);
 HASH(registrations, struct registration, struct registered, MAX_PROCESSES);
 
@@ -126,4 +149,26 @@ SEC("kprobe") int register_gpu(struct pt_regs *ctx)
     if (bpf_map_update_elem(&registrations, &key, &value, BPF_ANY))
         count(DRIVER_REGISTRATIONS_FULL);
     return 0;
+}
+
+static __always_inline int report_error(u64 device, u32 code)
+{
+    struct xid xid = {.time_ns = bpf_ktime_get_boot_ns(), .code = code};
+    const char *name = BPF_CORE_READ((struct pci_dev *)device, dev.kobj.name);
+    bpf_probe_read_kernel_str(xid.address, sizeof(xid.address), name);
+    bpf_map_push_elem(&xids, &xid, BPF_EXIST);
+    return 0;
+}
+
+// nv_report_error(struct pci_dev *, u32 code, const char *format, va_list): whatever the driver reports as an Xid
+// passes here, and fires the tracepoint nvidia_dev_xid here. A probe on the function does not keep the module from
+// being unloaded; one on the tracepoint does.
+SEC("kprobe") int on_error(struct pt_regs *ctx)
+{
+    return report_error(PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx));
+}
+
+TRACEPOINT(nvidia_dev_xid) int on_xid(struct bpf_raw_tracepoint_args *ctx)
+{
+    return report_error(ctx->args[0], ctx->args[1]);
 }

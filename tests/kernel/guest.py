@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.bpf.workbench import Bench, events_of, run
 
 MODULES = ("nvidia", "nvidia-uvm")
 BENCH = "bench"
+UNLOAD_S = 20.0
 PREFIX = "@@ result "
 SLOW = "RM_MAP_MEMORY_DMA"
 
@@ -43,7 +45,7 @@ def observe(watch: DriverWatch, directory: Path, family: str) -> dict[str, Any]:
         app.stdin.close()
     events = watch.drain()
     mine = events[events["pid"] == app.pid]
-    left = len(watch.registrations())
+    after, left = len(watch.registrations()), len(watch.registrations())
     rows = Counter(
         (
             Operation(int(event["operation"])).name,
@@ -56,9 +58,9 @@ def observe(watch: DriverWatch, directory: Path, family: str) -> dict[str, Any]:
     slow = [
         int(e["duration_ns"]) for e in mine if ioctl_name(int(e["operation"]), int(e["function"])) == SLOW
     ]
-    losses = watch.losses()
+    losses, xids = watch.losses(), watch.xids()
     for module in reversed(MODULES):
-        subprocess.run(["busybox", "rmmod", module], check=True)
+        unload(module)
         watch.follow()
     return {
         "error": report.error,
@@ -69,11 +71,23 @@ def observe(watch: DriverWatch, directory: Path, family: str) -> dict[str, Any]:
         "status": app.returncode,
         "rows": sorted([*key, count] for key, count in rows.items()),
         "registrations": registrations,
+        "registrations_after": after,
         "registrations_left": left,
         "slow_ns": slow,
+        "xids": [[xid.code, xid.address, xid.time_ns] for xid in xids],
+        "first_pci": min(path.name for path in Path("/sys/bus/pci/devices").iterdir()),
+        "xids_left": len(watch.xids()),
         "starts": len(set(mine["start_ns"].tolist())),
         "losses": [losses.ring_full, losses.threads_full, losses.return_without_entry],
     }
+
+
+def unload(module: str) -> None:
+    """The kernel gives back a probe that was closed a little later."""
+    deadline = time.monotonic() + UNLOAD_S
+    while subprocess.run(["busybox", "rmmod", module], check=False).returncode:
+        assert time.monotonic() < deadline, f"{module} is in use"
+        time.sleep(0.1)
 
 
 def observe_cuda(directory: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ SOURCES = Path(__file__).parent / "src"
 BUSYBOX = Path("/bin/busybox")
 VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
 LIMIT_S = 240  # far more than a boot takes on two busy cores
-FAMILIES = {"535": "-DFRONTEND", "545": ""}
+FAMILIES = {"535": "-DFRONTEND", "545": "", "tracepoint": "-DTRACEPOINT"}
 
 GUEST_MODULES = (
     "drivers/virtio/virtio_ring",
@@ -45,7 +45,7 @@ $b mount -t tmpfs tmpfs /root/run
 $b mount -t cgroup2 cgroup2 /root/sys/fs/cgroup
 $b mount -t tracefs tracefs /root/sys/kernel/tracing
 $b mount -t bpf bpf /root/sys/fs/bpf
-exec $b switch_root /root /bin/sh -c '%s; echo "@@ status $?"; sync; echo o > /proc/sysrq-trigger; sleep 9'
+exec $b switch_root /root /bin/sh -c '%s; echo "@@ status $?"; sync; echo o > /proc/sysrq-trigger; sleep 99'
 """
 
 
@@ -80,7 +80,8 @@ def kernel_image() -> Path:
 
 
 def build_programs() -> Path:
-    """The stub modules of both families, and the program that calls them."""
+    """The stub modules of each family, and the program that calls them."""
+    PLACE.mkdir(parents=True, exist_ok=True)
     subprocess.run(["gcc", "-O2", "-Wall", "-static", SOURCES / "app.c", "-o", PLACE / "app"], check=True)
     for family, flags in FAMILIES.items():
         place = PLACE / family

@@ -31,6 +31,7 @@ EXPECTED = [
     ["IOCTL_OPEN", "", FIRST, 0, 1],
     ["IOCTL_OPEN", "", SECOND, 0, 1],
     ["IOCTL_OPEN", "", CONTROL, 0, 1],
+    ["IOCTL_OTHER", "0xc004467d", CONTROL, 0, 2],
     ["IOCTL_OTHER", "0xc004467f", FIRST, errno.ENOTTY, 5],
     ["IOCTL_OTHER", "CARD_INFO", FIRST, 0, 7],
     ["IOCTL_UVM_OTHER", "INITIALIZE", UVM, 0, 1],
@@ -66,7 +67,7 @@ def test_every_call_is_counted_once_with_its_name_its_node_and_its_error(
 
 
 def test_the_names_of_both_families_are_found(seen: dict[str, Any]) -> None:
-    always = ["uvm_unlocked_ioctl_entry", "uvm_api_register_gpu"]
+    always = ["uvm_unlocked_ioctl_entry", "uvm_api_register_gpu", "nv_report_error"]
     old = ["nvidia_frontend_open", "nvidia_frontend_close", "nvidia_frontend_unlocked_ioctl"]
     assert seen["535"]["attached"] == old + always
     assert seen["545"]["attached"] == ["nvidia_open", "nvidia_close", "nvidia_unlocked_ioctl", *always]
@@ -74,11 +75,11 @@ def test_the_names_of_both_families_are_found(seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_devices_that_a_process_registers_are_known_while_it_lives(
+def test_the_devices_that_a_process_registers_are_known_while_it_lives_and_said_once_after_it(
     seen: dict[str, Any], family: str
 ) -> None:
     assert seen[family]["registrations"] == [[UUIDS[0], False], [UUIDS[1], True]]
-    assert seen[family]["registrations_left"] == 0
+    assert (seen[family]["registrations_after"], seen[family]["registrations_left"]) == (2, 0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -93,6 +94,21 @@ def test_a_driver_that_is_unloaded_is_let_go_and_another_one_is_found(
 def test_a_call_takes_as_long_as_it_takes(seen: dict[str, Any], family: str) -> None:
     assert len(seen[family]["slow_ns"]) == 3
     assert min(seen[family]["slow_ns"]) >= 2_000_000
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_error_that_the_driver_reports_is_seen_once_with_its_gpu(
+    seen: dict[str, Any], family: str
+) -> None:
+    of = seen[family]
+    assert [xid[:2] for xid in of["xids"]] == [[79, of["first_pci"]], [31, of["first_pci"]]]
+    assert 0 < of["xids"][0][2] <= of["xids"][1][2]
+    assert of["xids_left"] == 0
+
+
+def test_where_the_function_has_another_name_the_tracepoint_tells_of_errors(seen: dict[str, Any]) -> None:
+    assert seen["tracepoint"]["attached"][-1] == "nvidia_dev_xid"
+    assert seen["tracepoint"]["missing"] == []
 
 
 def test_an_older_kernel_counts_cuda_calls_exactly_from_the_same_object(seen: dict[str, Any]) -> None:

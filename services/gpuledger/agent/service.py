@@ -17,6 +17,7 @@ from gpuledger.agent.probes.events import Losses
 from gpuledger.agent.probes.source import EventSource
 from gpuledger.agent.processes import ProcessReader, ProcessTable
 from gpuledger.agent.rules import EVENT_GRACE_NS, CutterRules, Lost
+from gpuledger.agent.samplers.driver_xid import DriverXids
 from gpuledger.agent.samplers.samples import Round
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.settings import AgentSettings
@@ -65,6 +66,7 @@ class Agent:
         whole = source is None or not source.missing
         processes = ProcessTable(reader, settings.layout.devices, time.epoch.boot_id, source, whole)
         self._state = NodeState(settings.layout, processes, time.offset_ns)
+        self._xids = DriverXids(settings.layout.devices)
         self._rules = CutterRules(
             settings.grid,
             event_grace_ns=EVENT_GRACE_NS if source is None else source.delay_ns,
@@ -138,6 +140,8 @@ class Agent:
         return self._time.unix_ns(now_boot_ns)
 
     def _take_round(self, taken: Round) -> None:
+        if self._source is not None:
+            self._xids.merge(taken, self._source.xids(), self._time.offset_ns)
         metrics.SAMPLES.inc(len(taken.samples))
         for gap in taken.gaps:
             metrics.GAPS.labels(gap.reason).inc()

@@ -45,3 +45,4 @@ class SampleSource(IntEnum):
     GPM = 2
     DCGM_EXPORTER = 3
     SIMULATED = 4
+    DRIVER = 5

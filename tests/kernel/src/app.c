@@ -34,6 +34,8 @@ int main(void)
     times(13, first, RM(211, 16), &envelope);      /* RM_CONTROL in an envelope */
     times(7, first, RM(200, 72), parameters);      /* CARD_INFO */
     times(5, first, RM(0x7f, 4), parameters);      /* refused */
+    times(1, control, RM(0x7d, 4), (void *)79); /* two errors */
+    times(1, control, RM(0x7d, 4), (void *)31);
     times(1, uvm, UVM_INITIALIZE, parameters);
     for (int gpu = 0; gpu < 2; gpu++) {
         struct register_gpu registration = {.smc_partition = (unsigned)gpu};

@@ -28,6 +28,7 @@ _NUMBERS: Final = {"x86_64": (321, 298), "aarch64": (280, 241)}
 _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY = 1, 2, 3, 4
 _RAW_TRACEPOINT_OPEN, _MAP_LOOKUP_BATCH, _LINK_CREATE = 17, 24, 28
 _BATCH_ELEMENTS: Final = 1024
+_MAP_POP: Final = 21  # BPF_MAP_LOOKUP_AND_DELETE_ELEM
 _ATTACH_PERF_EVENT: Final = 41
 ATTACH_UPROBE_MULTI: Final = 48
 _MULTI_RETURN: Final = 1
@@ -138,6 +139,18 @@ def map_lookup(fd: int, key: bytes, value_bytes: int) -> bytes | None:
     value = ctypes.create_string_buffer(value_bytes)
     try:
         _bpf(_MAP_LOOKUP, _element(fd, key_buffer, value))
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise
+    return value.raw
+
+
+def map_pop(fd: int, value_bytes: int) -> bytes | None:
+    """Takes the oldest entry of a queue, None where it is empty."""
+    value = ctypes.create_string_buffer(value_bytes)
+    try:
+        _bpf(_MAP_POP, _element(fd, None, value))
     except OSError as error:
         if error.errno == errno.ENOENT:
             return None

@@ -35,10 +35,15 @@ ENTRY_POINTS: Final = {
 }
 """What is probed as which operation: the first of the names that the driver has."""
 REGISTER_GPU: Final = "uvm_api_register_gpu"
+REPORT_ERROR: Final = "nv_report_error"
+XID_TRACEPOINT: Final = "nvidia_dev_xid"
+"""Fired by REPORT_ERROR; taken where that function can not be probed."""
 
 RING_BYTES: Final = 1 << 20  # 11,915 calls: a process's start makes some thousands, its work none
 _THREADS: Final = 16_384
 _REGISTRATIONS: Final = 16_384
+MAX_XIDS: Final = 256  # between two looks
+_XID: Final = struct.Struct("=QQ16s")  # struct xid
 _KEY: Final = struct.Struct("=I16s")  # struct registration of bpf/nvidia.bpf.c
 _VALUE: Final = struct.Struct("=QQQ")  # struct registered
 
@@ -53,6 +58,17 @@ class GpuRegistration:
     """8-4-4-4-12 hexadecimal digits of the physical GPU, or of the MIG instance's GPU."""
     mig: bool
     time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DriverXid:
+    """An error that the driver reported: NVIDIA's list of XID errors says what each code means."""
+
+    time_ns: int
+    """Boot clock."""
+    code: int
+    address: str
+    """Of the GPU on the PCI bus, as the kernel writes it: 0000:17:00.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +138,7 @@ class DriverProbes:
         if path is None:
             raise Unsupported(f"the probes were not compiled ahead: no {DRIVER_OBJECT} (make bpf)")
         sizes = {"events": RING_BYTES, "driver_calls": _THREADS, "registrations": _REGISTRATIONS}
+        sizes["xids"] = MAX_XIDS
         self._object = BpfObject(path, sizes, {})
         try:
             self._ring = MappedRing(self._object.map("events"), RING_BYTES)
@@ -134,6 +151,8 @@ class DriverProbes:
                 attached += (REGISTER_GPU,)
             else:
                 missing += (REGISTER_GPU,)
+            probed = self._attach_errors(functions)
+            attached, missing = (*attached, *probed), missing if probed else (*missing, REPORT_ERROR)
         except OSError as error:
             self.close()
             raise Unsupported(f"the kernel has no kprobes on the driver: {error}") from error
@@ -145,6 +164,24 @@ class DriverProbes:
     def _attach(self, program: str, function: str, cookie: int, at_return: bool) -> None:
         fd = self._started().program(program)
         self._links.append(bpfsys.attach_kprobe(fd, function, cookie, at_return))
+
+    def _attach_errors(self, functions: set[str]) -> tuple[str, ...]:
+        """What errors are seen by; nothing where the driver has neither.
+
+        The tracepoint keeps the module from being unloaded, so it is held as long as nvidia-uvm is there,
+        which goes first.
+        """
+        if REPORT_ERROR in functions:
+            self._attach("on_error", REPORT_ERROR, 0, at_return=False)
+            return (REPORT_ERROR,)
+        if not functions.intersection(ENTRY_POINTS[Operation.IOCTL_UVM_OTHER]):
+            return ()
+        try:
+            fd = self._started().program("on_xid")
+            self._links.append(bpfsys.attach_raw_tracepoint(fd, XID_TRACEPOINT))
+        except FileNotFoundError:
+            return ()
+        return (XID_TRACEPOINT,)
 
     def drain(self) -> RawEvents:
         """Calls that returned since the last drain: ``function`` is the ioctl's number, ``stream`` the minor
@@ -161,6 +198,15 @@ class DriverProbes:
             values = bpfsys.map_lookup(fd, struct.pack("=I", index), 8 * self._cpus)
             totals.append(sum(struct.unpack(f"={self._cpus}Q", values)) if values else 0)
         return DriverLosses(*totals)
+
+    def xids(self) -> list[DriverXid]:
+        """Errors since the last call, at most `MAX_XIDS` of them, the latest."""
+        fd = self._started().map("xids")
+        out: list[DriverXid] = []
+        while len(out) < MAX_XIDS and (raw := bpfsys.map_pop(fd, _XID.size)) is not None:
+            time_ns, code, address = _XID.unpack(raw)
+            out.append(DriverXid(time_ns, code, address.split(b"\0")[0].decode("ascii", "replace")))
+        return out
 
     def registrations(self) -> list[GpuRegistration]:
         """Which devices processes have registered; of one that is gone it is told once, and removed."""

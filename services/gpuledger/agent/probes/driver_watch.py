@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpuledger.agent.probes.attach import LibraryReport
-from gpuledger.agent.probes.driver import DriverLosses, DriverProbes, GpuRegistration
+from gpuledger.agent.probes.driver import DriverLosses, DriverProbes, DriverXid, GpuRegistration
 from gpuledger.agent.probes.events import RAW_EVENT, RawEvents
 from gpuledger.contract.errors import Unsupported
 
@@ -60,6 +60,10 @@ class DriverWatch:
     def registrations(self) -> list[GpuRegistration]:
         """Which devices living processes have registered with the driver."""
         return [] if self._probes is None else self._probes.registrations()
+
+    def xids(self) -> list[DriverXid]:
+        """Errors that the driver has reported since the last call."""
+        return [] if self._probes is None else self._probes.xids()
 
     def report(self) -> LibraryReport | None:
         """What is probed of the driver, or why nothing is; None where no driver is loaded."""

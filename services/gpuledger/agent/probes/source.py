@@ -11,9 +11,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from gpuledger.agent.privileges import missing
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
-from gpuledger.agent.probes.driver import GpuRegistration
+from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
 from gpuledger.agent.probes.driver_watch import DriverWatch
 from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
 from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, Mapping, library_file
@@ -30,7 +31,6 @@ from gpuledger.contract.errors import BadRecord, Unsupported
 DEFAULT_TALLY_CALLS_PER_S: Final = 50_000
 """Of one process: a trainer makes some thousands; at 50,000 the traps alone take most of a core."""
 MINIMUM_KERNEL: Final = (5, 15)  # cookies of perf links; ring buffers are older
-_CAP_SYS_ADMIN: Final = 21
 _FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 SWEEP_AFTER_ENDS: Final = 64
 """How many processes end between two sweeps of what they leave: a walk costs some 2 us an entry."""
@@ -88,6 +88,9 @@ class EventSource(Protocol):
         """Which devices processes have registered with the driver, of those that have ended once; empty where
         it is not probed."""
 
+    def xids(self) -> list[DriverXid]:
+        """Errors that the driver has reported since the last call; none where it is not probed."""
+
     def close(self) -> None:
         """Detaches everything. May be called twice."""
 
@@ -97,8 +100,9 @@ def available(kind: LoaderKind = LoaderKind.AUTO) -> str | None:
 
     Cheap: loads nothing, so a kernel may still refuse the programs at `ProbeSource.start`.
     """
-    if not _may_load():
-        return "eBPF needs root (or CAP_SYS_ADMIN)"
+    lacking = {one.name for one in missing()} & {"BPF", "PERFMON"}
+    if lacking:
+        return f"eBPF needs root, or CAP_{' and CAP_'.join(sorted(lacking))}"
     if Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
         return "eBPF sees the host's pids: run in the host's pid namespace (hostPID: true)"
     if kernel_version() < MINIMUM_KERNEL:
@@ -106,13 +110,6 @@ def available(kind: LoaderKind = LoaderKind.AUTO) -> str | None:
     if not Path("/sys/bus/event_source/devices/uprobe/type").is_file():
         return "this kernel has no uprobes (CONFIG_UPROBE_EVENTS), or /sys is not mounted"
     return loader_problem(kind)
-
-
-def _may_load() -> bool:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
-    return os.geteuid() == 0
 
 
 class ProbeSource:
@@ -293,6 +290,10 @@ class ProbeSource:
     def registrations(self) -> list[GpuRegistration]:
         """See `EventSource`."""
         return self._driver.registrations()
+
+    def xids(self) -> list[DriverXid]:
+        """See `EventSource`."""
+        return self._driver.xids()
 
     def not_ready(self) -> int:
         """Cumulative count of queries answered "not ready": polling, of which no record is made."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.probes.attach import LibraryReport
-from gpuledger.agent.probes.driver import GpuRegistration
+from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
 from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
 from gpuledger.agent.processes import ProcessFacts
 from gpuledger.agent.rules import EVENT_GRACE_NS
@@ -77,6 +77,10 @@ class SimulatedSource:
 
     def registrations(self) -> list[GpuRegistration]:
         """See EventSource.registrations; there is no driver."""
+        return []
+
+    def xids(self) -> list[DriverXid]:
+        """See EventSource.xids."""
         return []
 
     def close(self) -> None:
