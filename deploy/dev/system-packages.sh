@@ -6,10 +6,10 @@ set -euo pipefail
 # command -> package that brings it
 declare -A COMMANDS=(
   [gcc]=gcc [make]=make [mvn]=maven [java]=openjdk-17-jre-headless [python3]=python3 [docker-compose]=docker-compose [openssl]=openssl [prometheus]=prometheus
-  [clang]=clang [llvm-strip]=llvm
+  [clang]=clang [llvm-strip]=llvm [qemu-system-x86_64]=qemu-system-x86 [cpio]=cpio
 )
 # packages without a command of their own
-PACKAGES=(libc6-dev libelf1 libbpf1 libbpf-dev python3-bpfcc)
+PACKAGES=(libc6-dev libelf1 libbpf1 libbpf-dev python3-bpfcc busybox-static)
 case "$(uname -m)" in
   x86_64) PACKAGES+=(linux-headers-cloud-amd64) ;; # any recent headers do: bcc reads types from them
   aarch64) PACKAGES+=(linux-headers-cloud-arm64) ;;

@@ -193,7 +193,7 @@ def test_without_privileges_the_doctor_says_so() -> None:
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1, done.stderr
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
-    assert checks["ebpf"]["remedy"] == "eBPF needs root (or CAP_SYS_ADMIN)"
+    assert checks["ebpf"]["remedy"] == "eBPF needs root, or CAP_BPF and CAP_PERFMON"
     assert not checks["ring"]["ok"]
 
 

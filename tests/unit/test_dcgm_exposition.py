@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuledger.agent.dcgm import parse_exposition
-from gpuledger.agent.exposition import ExpositionSample
 from gpuledger.agent.dcgm_fields import aliases
+from gpuledger.agent.exposition import ExpositionSample
 
 GPU = "GPU-1f83cb94-9ac5-4ddb-9ba9-e6da50d87cda"
 OTHER = "GPU-72aea9ce-3c48-41af-95b9-570bcc62e539"

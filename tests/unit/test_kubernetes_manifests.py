@@ -16,6 +16,7 @@ import yaml
 from gpuledger.agent.cli import app as agent_app
 from gpuledger.agent.holders.choose import KUBELET_SOCKET
 from gpuledger.agent.holders.kubernetes import ApiPods
+from gpuledger.agent.privileges import NEEDED
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import SystemClock
 from gpuledger.inventory.cli import app as inventory_app
@@ -88,11 +89,12 @@ def test_a_container_can_write_nowhere_but_where_it_must(file: str) -> None:
     assert writable == (["/var/lib/gpuledger", "/tmp"] if file == "agent.yaml" else [])
 
 
-def test_the_agent_has_the_capabilities_of_the_compose_file_and_no_others() -> None:
+def test_the_agent_has_the_capabilities_that_it_names_here_and_in_the_compose_file_and_no_others() -> None:
     compose = yaml.safe_load((DIRECTORY.parents[1] / "docker-compose.yml").read_text())
     capabilities = container_of("agent.yaml")["securityContext"]["capabilities"]
     assert capabilities["drop"] == ["ALL"]
     assert set(capabilities["add"]) == set(compose["services"]["agent"]["cap_add"])
+    assert set(capabilities["add"]) == {one.name for one in NEEDED}
 
 
 def test_the_inventory_is_no_root_and_has_no_capability() -> None:

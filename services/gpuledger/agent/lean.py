@@ -11,9 +11,12 @@ import signal
 import sys
 from types import FrameType
 
+from gpuledger.agent.privileges import keep_only_needed, missing
 from gpuledger.bus.bare_client import bare_client
 from gpuledger.contract.errors import GpuledgerError, exit_status, in_a_line
-from gpuledger.logs import write_json_lines
+from gpuledger.logs import EventLog, write_json_lines
+
+_log = EventLog("gpuledger.agent.lean")  # as a program it is __main__
 
 
 def watch(fd: int) -> None:
@@ -47,6 +50,7 @@ def main() -> None:
     """Errors that are ours are one line on stderr and an exit code, never a traceback."""
     write_json_lines()
     try:
+        _log.info("capabilities", kept=keep_only_needed(), lacking=[one.name for one in missing()])
         watch(int(sys.argv[1]))
     except (GpuledgerError, OSError) as error:
         print(f"error: {in_a_line(error)}", file=sys.stderr)

@@ -34,6 +34,7 @@ def examine(subject: Subject, clock: Clock) -> Report:
     """Look at everything. Raises nothing: what can not be looked at is missing."""
     steps: list[Callable[[], Iterator[Check]]] = [
         kernel.kernel,
+        kernel.capabilities,
         lambda: kernel.loaders(subject.loader),
         lambda: kernel.ring(subject.loader) if subject.load else iter(()),
         lambda: kernel.probes(subject.libraries),

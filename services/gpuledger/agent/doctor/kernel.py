@@ -10,6 +10,7 @@ from typing import Final
 
 from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.doctor.report import Check
+from gpuledger.agent.privileges import NEEDED, missing
 from gpuledger.agent.probes import LoaderKind, ProbeSource, available
 from gpuledger.agent.probes.attach import choose
 from gpuledger.agent.probes.btf import VMLINUX, task_offsets
@@ -55,6 +56,20 @@ def kernel() -> Iterator[Check]:
         f"{uprobes} {'is there' if uprobes.is_file() else 'is not there'}",
         "use a kernel with CONFIG_UPROBE_EVENTS, and mount /sys",
     )
+
+
+def capabilities() -> Iterator[Check]:
+    """What this process may do."""
+    lacking = missing()
+    for one in NEEDED:
+        yield Check(
+            f"CAP_{one.name}",
+            one not in lacking,
+            f"{'can not ' if one in lacking else ''}{one.without}",
+            f"run as root, or add {one.name} to securityContext.capabilities of the agent's container "
+            "(AmbientCapabilities of its unit)",
+            one.required,
+        )
 
 
 def loaders(kind: LoaderKind) -> Iterator[Check]:
