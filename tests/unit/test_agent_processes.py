@@ -1,21 +1,25 @@
 """Whose process it is: the kernel's cgroup decides, /proc only describes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpuledger.agent.cgroups import CgroupPaths
-from gpuledger.agent.holders.source import Holders
+from gpuledger.agent.devices import DeviceRef
+from gpuledger.agent.holders.source import HeldDevice, Holders
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.processes import Names, ProcessFacts, ProcessTable
 from gpuledger.agent.procfs import process_start_ns
+from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Pod
-from tests.support.agent import CONTAINER, MS, POD, S, StatedProcesses, devices, raw
+from tests.support.agent import CONTAINER, MS, POD, S, StatedProcesses, devices, raw, uuid
 
 
 def table(reader: StatedProcesses) -> ProcessTable:
@@ -156,6 +160,57 @@ def test_an_argument_that_is_no_size_does_not_become_a_negative_one() -> None:
     rows = np.concatenate([raw(S, bytes=2**64 - 1, duration_ns=2**63), raw(S, bytes=5)])
     events = table(StatedProcesses()).resolve(rows, 0)
     assert (events["bytes"].tolist(), events["duration_ns"].tolist()) == ([0, 5], [0, 5])
+
+
+def mps_server() -> tuple[ProcessTable, StatedProcesses]:
+    reader = StatedProcesses()
+    reader.facts[1] = ProcessFacts(30 * MS, 8, "nvidia-cuda-mps", program="nvidia-cuda-mps-server")
+    return table(reader), reader
+
+
+def test_the_mps_server_is_nobody_s_consumer_beside_its_clients() -> None:
+    processes, reader = mps_server()
+    reader.facts[2] = ProcessFacts(30 * MS, 7)
+    client = processes.of_pid(2)
+    assert processes.of_pid(1) is None
+    assert processes.of_pid(1) is None, "nor the second time"
+    assert [known.index for known in processes.living(S)] == [client]
+    contexts = processes.resolve(raw(S, Operation.CREATE_CONTEXT, cgroup_id=8), 0)
+    assert [known.index for known in processes.living(S)] == [client], "its own contexts change nothing"
+    assert processes.describe(int(contexts["process"][0]), Names(), 0).name == "nvidia-cuda-mps"
+
+
+def test_what_launches_kernels_of_its_own_is_no_mps_server_whatever_its_name() -> None:
+    processes, _ = mps_server()
+    launch = processes.resolve(raw(S, cgroup_id=8), 0)
+    assert processes.of_pid(1) == int(launch["process"][0])
+    assert len(processes.living(S)) == 1
+
+
+def test_an_mps_server_in_the_pod_that_holds_the_device_works_for_that_pod() -> None:
+    processes, reader = mps_server()
+    reader.facts[1] = ProcessFacts(30 * MS, 7, program="nvidia-cuda-mps-server")
+    processes.hold(Holders(held=(HeldDevice(POD, DeviceRef(uuid=uuid(0))),)))
+    index = processes.of_pid(1)
+    assert index is not None
+    assert processes.describe(index, Names(), 0).consumer == POD
+
+
+def test_what_a_process_calls_itself_makes_it_no_mps_server(tmp_path: Path) -> None:
+    reader = StatedProcesses()
+    reader.facts[1] = ProcessFacts(30 * MS, 7, "nvidia-cuda-mps-server", program="train")
+    assert table(reader).of_pid(1) is not None
+
+
+def test_the_real_reader_knows_the_file_that_a_process_runs(reader: ProcReader, tmp_path: Path) -> None:
+    program = Path(shutil.copy("/bin/sleep", tmp_path / "nvidia-cuda-mps-server"))
+    with subprocess.Popen(["another-name", "60"], executable=program) as child:
+        program.unlink()
+        facts = reader.look(child.pid)
+        child.kill()
+    assert facts is not None
+    assert facts.program == "nvidia-cuda-mps-server"
+    reader.close()
 
 
 @pytest.fixture

@@ -40,6 +40,8 @@ class Known:
     traced: bool = False
     """Whether an event of it was seen."""
     witnessed: bool = True
+    serves: bool = False
+    """Whether it is the MPS server, through which the driver runs its clients' work: never a consumer."""
     doubts: set[Doubt] = field(default_factory=set)
     """Those that were said."""
 

@@ -42,6 +42,7 @@ class ProcReader:
             environment=self._environment(pid),
             minors=self._minors(pid),
             opened=self._opened(pid),
+            program=self._program(pid),
         )
 
     def cgroup_path(self, cgroup_id: int) -> str | None:
@@ -99,6 +100,13 @@ class ProcReader:
             return (self._root / str(pid) / "comm").read_bytes().decode("utf-8", "replace").rstrip("\n")
         except _GONE:
             return ""
+
+    def _program(self, pid: int) -> str:
+        try:
+            path = (self._root / str(pid) / "exe").readlink()
+        except _GONE:
+            return ""
+        return path.name.removesuffix(" (deleted)")
 
     def _environment(self, pid: int) -> dict[str, str]:
         try:

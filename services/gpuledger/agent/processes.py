@@ -16,7 +16,7 @@ from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.known import Known, Sights, columns, device_table
 from gpuledger.agent.ordinals import visible_devices
 from gpuledger.agent.probes.events import RawEvents
-from gpuledger.contract.operations import Operation
+from gpuledger.contract.operations import LAUNCHES, Operation
 from gpuledger.contract.records import Device, Pod, Process
 
 _TELLS_DEVICES = (
@@ -25,6 +25,7 @@ _TELLS_DEVICES = (
     Operation.IOCTL_UVM_REGISTER_GPU,
 )
 """Before these, or by these, a process learns or says which devices it has."""
+MPS_SERVER = "nvidia-cuda-mps-server"
 FORGET_AFTER_NS = 120_000_000_000  # events of an ended process may lie in two windows of a minute at most
 _PID_MIX, _START_MIX, _CGROUP_MIX = (
     np.uint64(0x9E3779B97F4A7C15),  # odd 64-bit constants: the three numbers of a process spread over 64 bits
@@ -45,6 +46,8 @@ class ProcessFacts:
     """Device nodes that it can see."""
     opened: frozenset[int] = frozenset()
     """Device nodes that it has open; of either the minor numbers."""
+    program: str = ""
+    """Name of the file that it runs, as the kernel has it; ``name`` is what it calls itself."""
 
 
 class ProcessReader(Protocol):
@@ -126,7 +129,9 @@ class ProcessTable:
         return [
             known
             for known in self._known.values()
-            if known.start_ns <= boot_ns and (known.ended_ns is None or known.ended_ns > boot_ns)
+            if known.start_ns <= boot_ns
+            and (known.ended_ns is None or known.ended_ns > boot_ns)
+            and not known.serves
         ]
 
     def ended_between(self, start_ns: int, end_ns: int) -> dict[int, int]:
@@ -160,6 +165,9 @@ class ProcessTable:
         keys, inverse = distinct(key)
         before = self._next
         found = [self._of_event(raw[row]) for row in first_rows(inverse, len(keys))]
+        for position in np.flatnonzero([known.serves for known in found]):
+            if np.isin(raw["operation"][inverse == position], list(LAUNCHES)).any():
+                found[position].serves = False  # whatever it is called, it works for itself
         if self._next != before or np.isin(raw["operation"], _TELLS_DEVICES).any():
             self.ask()
         events["process"] = np.array([known.index for known in found], np.int64)[inverse]
@@ -167,13 +175,15 @@ class ProcessTable:
         return events
 
     def of_pid(self, pid: int) -> int | None:
-        """The living process with that pid, as the driver names it; None where it is gone."""
+        """The living process with that pid, as the driver names it; None where it is gone, or is the MPS
+        server: what NVML says of that, its clients did."""
         for index in self._living.get(pid, ()):
-            return index
+            return None if self._known[index].serves else index
         facts = self._reader.look(pid)
         if facts is None:
             return None
-        return self._add(pid, facts.start_ns, facts.cgroup_id, facts).index
+        known = self._add(pid, facts.start_ns, facts.cgroup_id, facts)
+        return None if known.serves else known.index
 
     def device_of(self, index: int, ordinal: int) -> int:
         """Position of the device that the process counts as ``ordinal``; -1 where not known."""
@@ -285,6 +295,8 @@ class ProcessTable:
             container_id=container,
             sight=sight,
             witnessed=False,
+            # one that runs inside a holder's own pod works for that pod
+            serves=facts is not None and facts.program == MPS_SERVER and not sight.held,
         )
         self._sights.renew(known, sight)
         self._next += 1
