@@ -9,7 +9,8 @@ import numpy as np
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.events import AGENT_EVENT, Events
 from gpuledger.agent.probes.events import RAW_EVENT, RawEvents
-from gpuledger.agent.processes import ProcessFacts, ProcessTable
+from gpuledger.agent.process_reader import ProcessFacts
+from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.rules import CutterRules
 from gpuledger.agent.state import NodeState
 from gpuledger.agent.windows import Part, WindowCutter

@@ -15,7 +15,8 @@ from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.devices import DeviceRef
 from gpuledger.agent.holders.source import HeldDevice, Holders
 from gpuledger.agent.proc_reader import ProcReader
-from gpuledger.agent.processes import Names, ProcessFacts, ProcessTable
+from gpuledger.agent.process_reader import ProcessFacts
+from gpuledger.agent.processes import Names, ProcessTable
 from gpuledger.agent.procfs import process_start_ns
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Pod

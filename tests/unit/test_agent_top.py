@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuledger.agent.processes import ProcessFacts, ProcessTable
+from gpuledger.agent.process_reader import ProcessFacts
+from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.state import NodeState
 from gpuledger.agent.top import Activity
 from gpuledger.agent.top.screen import percent, size

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from gpuledger.agent.metrics import REGISTRY
-from gpuledger.agent.processes import Names, ProcessFacts, ProcessTable
+from gpuledger.agent.process_reader import ProcessFacts
+from gpuledger.agent.processes import Names, ProcessTable
 from gpuledger.agent.runtime import SourceKind, parse_source
 from gpuledger.agent.tetragon import MISSING, TetragonReader, TetragonSource
 from gpuledger.agent.tetragon.processes import FIRST_MADE_UP_ID

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.ordinals import ENVIRONMENT_NAMES
 from gpuledger.agent.probes.libraries import library_ranges
-from gpuledger.agent.processes import ProcessFacts
+from gpuledger.agent.process_reader import ProcessFacts
 from gpuledger.agent.procfs import process_start_ns, tick_ns
 
 _NVIDIA_MAJOR = 195  # Documentation/admin-guide/devices.txt; minors 254 and 255 are no GPUs

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.known import Known, Sights, columns, device_table
 from gpuledger.agent.ordinals import visible_devices
 from gpuledger.agent.probes.events import RawEvents
+from gpuledger.agent.process_reader import ProcessFacts, ProcessReader
 from gpuledger.contract.operations import LAUNCHES, Operation
 from gpuledger.contract.records import Device, Pod, Process
 
@@ -32,47 +32,6 @@ _PID_MIX, _START_MIX, _CGROUP_MIX = (
     np.uint64(0xC2B2AE3D27D4EB4F),
     np.uint64(0x165667B19E3779F9),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessFacts:
-    """What the kernel and /proc say of a living process. ``start_ns`` is the boot clock, cut to a tick."""
-
-    start_ns: int
-    cgroup_id: int
-    name: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
-    minors: frozenset[int] = frozenset()
-    """Device nodes that it can see."""
-    opened: frozenset[int] = frozenset()
-    """Device nodes that it has open; of either the minor numbers."""
-    program: str = ""
-    """Name of the file that it runs, as the kernel has it; ``name`` is what it calls itself."""
-
-
-class ProcessReader(Protocol):
-    """Where facts about processes come from. Used by the agent's loop alone."""
-
-    tick_ns: int
-    """Grain of start times: two starts within one tick are the same."""
-
-    def look(self, pid: int) -> ProcessFacts | None:
-        """The process of that pid now; None where it is gone."""
-
-    def cgroup_path(self, cgroup_id: int) -> str | None:
-        """Path of a cgroup below the mount; None where it is gone and was never seen."""
-
-    def watch(self, pid: int) -> None:
-        """Tell of this process's end in `ended`."""
-
-    def libraries(self, pid: int) -> frozenset[tuple[int, int]]:
-        """(device, inode) of each libcuda file that the process has mapped."""
-
-    def ended(self) -> list[int]:
-        """Pids that were watched and have ended since the last call."""
-
-    def close(self) -> None:
-        """Give back what it holds."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes.loader import LoaderKind
 from gpuledger.agent.probes.source import EventSource, ProbeSource
 from gpuledger.agent.proc_reader import ProcReader
-from gpuledger.agent.processes import ProcessReader
+from gpuledger.agent.process_reader import ProcessReader
 from gpuledger.agent.publisher import Publisher
 from gpuledger.agent.samplers import Sampler
 from gpuledger.agent.samplers.combined import CombinedSampler

@@ -15,7 +15,8 @@ from gpuledger.agent.lifetime import launched_ns, lifetime, lifetime_key
 from gpuledger.agent.pace import rest
 from gpuledger.agent.probes.events import Losses
 from gpuledger.agent.probes.source import EventSource
-from gpuledger.agent.processes import ProcessReader, ProcessTable
+from gpuledger.agent.process_reader import ProcessReader
+from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.rules import EVENT_GRACE_NS, CutterRules, Lost
 from gpuledger.agent.samplers.driver_xid import DriverXids
 from gpuledger.agent.samplers.samples import Round
@@ -151,11 +152,7 @@ class Agent:
             self._layout_changed = True
             _log.warning("layout_changed", then="the agent ends, to be started again")
             self._stop.set()
-        processes = self._state.processes
-        for uuid, contexts in taken.contexts.items():
-            found = {i: size for pid, size in contexts.items() if (i := processes.of_pid(pid)) is not None}
-            if (device := self._state.position(uuid)) >= 0:
-                self._state.set_contexts(device, taken.through_ns, found)
+        self._state.take_contexts(taken)
         if taken.lost != self._view.lost:
             self._change_view(self._view._replace(lost=taken.lost))
 

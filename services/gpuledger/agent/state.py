@@ -13,6 +13,7 @@ from gpuledger.agent.outstanding import Outstanding
 from gpuledger.agent.pending import PendingNames
 from gpuledger.agent.processes import Names, ProcessTable
 from gpuledger.agent.resident import ResidentMemory
+from gpuledger.agent.samplers.samples import Round
 from gpuledger.contract.columns import longs
 from gpuledger.contract.records import Device, Header, Holdings, NodeLayout, Pod, Process
 
@@ -121,6 +122,14 @@ class NodeState:
             self._contexts = {device: pids - {process} for device, pids in self._contexts.items()}
         if due:
             self._ending = self._ending[len(due) :]
+
+    def take_contexts(self, taken: Round) -> None:
+        """What the driver says in a round of who has a context where, without those that are gone by now."""
+        for uuid, contexts in taken.contexts.items():
+            pids = {pid: self.processes.of_pid(pid) for pid in contexts}
+            found = {index: contexts[pid] for pid, index in pids.items() if index is not None}
+            if (device := self.position(uuid)) >= 0:
+                self.set_contexts(device, taken.through_ns, found)
 
     def set_contexts(self, device: int, at_ns: int, found: Mapping[int, int | None]) -> None:
         """Processes that the driver says have a context on the device, and their bytes where it knows."""

@@ -12,13 +12,13 @@ from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.doctor.report import Check
 from gpuledger.agent.privileges import NEEDED, missing
 from gpuledger.agent.probes import LoaderKind, ProbeSource, available
+from gpuledger.agent.probes.able import MINIMUM_KERNEL
 from gpuledger.agent.probes.attach import choose
 from gpuledger.agent.probes.btf import VMLINUX, task_offsets
 from gpuledger.agent.probes.elf import exported_functions
 from gpuledger.agent.probes.libraries import LibraryScanner
 from gpuledger.agent.probes.loader import kernel_version
 from gpuledger.agent.probes.loading import loader_problem
-from gpuledger.agent.probes.source import MINIMUM_KERNEL
 from gpuledger.contract.errors import BadRecord, GpuledgerError
 
 LIBRARY_PLACES: Final = (

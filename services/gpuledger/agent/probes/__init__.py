@@ -3,10 +3,11 @@
 `ProbeSource` attaches to every libcuda that processes have mapped and hands over arrays of `RAW_EVENT`.
 """
 
+from gpuledger.agent.probes.able import available
 from gpuledger.agent.probes.attach import LibraryReport
 from gpuledger.agent.probes.events import RAW_EVENT, UNKNOWN_ORDINAL, Losses, RawEvents, Resident
 from gpuledger.agent.probes.loader import LoaderKind
-from gpuledger.agent.probes.source import EventSource, ProbeSource, available
+from gpuledger.agent.probes.source import EventSource, ProbeSource
 from gpuledger.agent.probes.symbols import Limits
 
 __all__ = [

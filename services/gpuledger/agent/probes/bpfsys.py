@@ -191,6 +191,7 @@ def map_keys(fd: int, key_bytes: int) -> Iterator[bytes]:
         yield following.raw
         current = following
 
+
 def map_batch(fd: int, key: np.dtype[np.void], value: np.dtype[np.void]) -> tuple[Values, Values]:
     """All keys and values of a hash map, by few system calls (BPF_MAP_LOOKUP_BATCH, kernel 5.6 and later).
 

@@ -11,16 +11,15 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from gpuledger.agent.privileges import missing
 from gpuledger.agent.probes import bpfsys
+from gpuledger.agent.probes.able import available
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
 from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
 from gpuledger.agent.probes.driver_watch import DriverWatch
 from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
 from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, Mapping, library_file
-from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, Loader, LoaderKind, kernel_version
+from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, Loader, LoaderKind
 from gpuledger.agent.probes.loading import load as load_kind
-from gpuledger.agent.probes.loading import loader_problem
 from gpuledger.agent.probes.ring import MappedRing
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.agent.probes.symbols import Limits
@@ -30,13 +29,10 @@ from gpuledger.contract.errors import BadRecord, Unsupported
 
 DEFAULT_TALLY_CALLS_PER_S: Final = 50_000
 """Of one process: a trainer makes some thousands; at 50,000 the traps alone take most of a core."""
-MINIMUM_KERNEL: Final = (5, 15)  # cookies of perf links; ring buffers are older
-_FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 SWEEP_AFTER_ENDS: Final = 64
 """How many processes end between two sweeps of what they leave: a walk costs some 2 us an entry."""
 RELEASE_AFTER_SCANS: Final = 60
-"""Scans in a row in which nobody has a library, a minute or so, before it is let go. Those that were attached
-by name stay."""
+"""Scans in which nobody has a library, a minute or so, before it is let go, unless it was attached by name."""
 
 
 class EventSource(Protocol):
@@ -57,8 +53,7 @@ class EventSource(Protocol):
         """Probes a library file before any process has it, so that short-lived processes are seen whole."""
 
     def refresh(self) -> int:
-        """Probes libraries that processes have mapped since; returns how many files are new. Call it each
-        second."""
+        """Each second: probes libraries that processes have mapped since; returns how many files are new."""
 
     @property
     def filled_ratio(self) -> float:
@@ -85,31 +80,13 @@ class EventSource(Protocol):
         """What processes were told of their devices (cuDeviceGetUuid); of those that have ended once."""
 
     def registrations(self) -> list[GpuRegistration]:
-        """Which devices processes have registered with the driver, of those that have ended once; empty where
-        it is not probed."""
+        """Which devices processes registered with the driver, where that is probed; of the ended once."""
 
     def xids(self) -> list[DriverXid]:
-        """Errors that the driver has reported since the last call; none where it is not probed."""
+        """Errors that the driver has reported since the last call."""
 
     def close(self) -> None:
         """Detaches everything. May be called twice."""
-
-
-def available(kind: LoaderKind = LoaderKind.AUTO) -> str | None:
-    """Why eBPF is not possible here, None where nothing speaks against it.
-
-    Cheap: loads nothing, so a kernel may still refuse the programs at `ProbeSource.start`.
-    """
-    lacking = {one.name for one in missing()} & {"BPF", "PERFMON"}
-    if lacking:
-        return f"eBPF needs root, or CAP_{' and CAP_'.join(sorted(lacking))}"
-    if Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
-        return "eBPF sees the host's pids: run in the host's pid namespace (hostPID: true)"
-    if kernel_version() < MINIMUM_KERNEL:
-        return f"kernel {os.uname().release} is older than {'.'.join(map(str, MINIMUM_KERNEL))}"
-    if not Path("/sys/bus/event_source/devices/uprobe/type").is_file():
-        return "this kernel has no uprobes (CONFIG_UPROBE_EVENTS), or /sys is not mounted"
-    return loader_problem(kind)
 
 
 class ProbeSource:

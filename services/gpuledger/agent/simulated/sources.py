@@ -9,7 +9,7 @@ from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.probes.attach import LibraryReport
 from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
 from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
-from gpuledger.agent.processes import ProcessFacts
+from gpuledger.agent.process_reader import ProcessFacts
 from gpuledger.agent.rules import EVENT_GRACE_NS
 from gpuledger.agent.samplers.samples import Round, Sample
 from gpuledger.agent.simulated.node import Actor, SimulatedNode

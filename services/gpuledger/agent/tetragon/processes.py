@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from gpuledger.agent.identity import pod_from_cgroup
-from gpuledger.agent.processes import ProcessFacts, ProcessReader
+from gpuledger.agent.process_reader import ProcessFacts, ProcessReader
 from gpuledger.agent.tetragon.lines import Call
 from gpuledger.contract.clock import NS_PER_S
 

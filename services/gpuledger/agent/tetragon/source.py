@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuledger.agent import metrics
 from gpuledger.agent.probes.attach import LibraryReport
-from gpuledger.agent.probes.driver import GpuRegistration
+from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
 from gpuledger.agent.probes.events import (
     RAW_EVENT,
     UNKNOWN_ORDINAL,
@@ -196,6 +196,10 @@ class TetragonSource:
 
     def registrations(self) -> list[GpuRegistration]:
         """See EventSource.registrations; the driver is not watched."""
+        return []
+
+    def xids(self) -> list[DriverXid]:
+        """See EventSource.xids; nothing of the driver is in an export."""
         return []
 
     def close(self) -> None:

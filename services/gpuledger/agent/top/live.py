@@ -13,7 +13,8 @@ from gpuledger.agent.epoch import AgentTime, boot_id
 from gpuledger.agent.holders.source import HolderSource
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes import EventSource
-from gpuledger.agent.processes import ProcessReader, ProcessTable
+from gpuledger.agent.process_reader import ProcessReader
+from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.samplers.nvml import NvmlSampler
 from gpuledger.agent.samplers.samples import Sample
 from gpuledger.agent.state import NodeState, View
@@ -122,11 +123,7 @@ class LiveNode:
         if self._sampler is None:
             return []
         taken = self._sampler.sample()
-        processes = self._state.processes
-        for uuid, contexts in taken.contexts.items():
-            found = {i: size for pid, size in contexts.items() if (i := processes.of_pid(pid)) is not None}
-            if (device := self._state.position(uuid)) >= 0:
-                self._state.set_contexts(device, taken.through_ns, found)
+        self._state.take_contexts(taken)
         return taken.samples
 
 
