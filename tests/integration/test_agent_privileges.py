@@ -124,6 +124,7 @@ def test_with_these_capabilities_alone_and_one_writable_directory_it_sees_every_
 def test_an_agent_that_was_given_everything_keeps_what_it_needs_and_says_so(tmp_path: Path) -> None:
     with Emulator([H100]) as emulator, agent([], tmp_path, emulator) as (running, port):
         assert sets_of(running.process.pid) == {(ALL, ALL, ALL, "1")}
+        running.wait_log("capabilities")
         (said,) = [json.loads(line) for line in running.log.splitlines() if "capabilities" in line]
         assert (said["event"], said["kept"]) == ("capabilities", sorted(NAMES))
         emulator.spawn(["count", "--rounds", "23", "--host-threads", "3"]).communicate(timeout=60)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
 
 from gpuledger.agent.privileges import keep_only_needed, missing
@@ -19,8 +20,8 @@ from gpuledger.logs import EventLog, write_json_lines
 _log = EventLog("gpuledger.agent.lean")  # as a program it is __main__
 
 
-def watch(fd: int) -> None:
-    """Watch this node until SIGTERM or SIGINT, as the orders in ``fd`` say."""
+def watch(fd: int, kept: Sequence[str]) -> None:
+    """Watch this node until SIGTERM or SIGINT, as the orders in ``fd`` say. ``kept``: its capabilities."""
     bare_client()  # before anything imports the package
     from gpuledger.agent import footprint, handover
     from gpuledger.agent.runtime import running
@@ -34,6 +35,7 @@ def watch(fd: int) -> None:
 
         start_http_server(orders.metrics_port, addr=orders.metrics_address, registry=metrics.REGISTRY)
     with running(orders.settings, orders.sources, orders.bus, SystemClock()) as (agent, _):
+        _log.info("capabilities", kept=kept, lacking=[one.name for one in missing()])
 
         def stop(number: int, frame: FrameType | None) -> None:
             agent.stop()
@@ -50,8 +52,8 @@ def main() -> None:
     """Errors that are ours are one line on stderr and an exit code, never a traceback."""
     write_json_lines()
     try:
-        _log.info("capabilities", kept=keep_only_needed(), lacking=[one.name for one in missing()])
-        watch(int(sys.argv[1]))
+        kept = keep_only_needed()
+        watch(int(sys.argv[1]), kept)
     except (GpuledgerError, OSError) as error:
         print(f"error: {in_a_line(error)}", file=sys.stderr)
         sys.exit(exit_status(error))

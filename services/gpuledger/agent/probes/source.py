@@ -32,7 +32,7 @@ DEFAULT_TALLY_CALLS_PER_S: Final = 50_000
 SWEEP_AFTER_ENDS: Final = 64
 """How many processes end between two sweeps of what they leave: a walk costs some 2 us an entry."""
 RELEASE_AFTER_SCANS: Final = 60
-"""Scans in which nobody has a library, a minute or so, before it is let go, unless it was attached by name."""
+"""Scans in which nobody has a library, a minute or so, before it is let go; never one attached by name."""
 
 
 class EventSource(Protocol):
