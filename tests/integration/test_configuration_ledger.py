@@ -35,6 +35,7 @@ from gpuledger.pricing.yaml_documents import Version
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import NAMED, Grain, Warehouse, period
+from tests.e2e.demo.report import BY_TEAM
 from tests.support.charge_sets import HOUR_NS, arrival, recent_window_ns
 from tests.support.charging import WINDOW, Calls, gpu, state, window
 
@@ -179,6 +180,11 @@ def test_what_has_no_price_is_null_in_the_views_and_its_time_stands_in_a_column(
     )
     assert named[0][0] == pytest.approx(time_ns / 3600e9, abs=1e-3)
     assert named[0][1] is None
+    demo = {row[0]: row[-2:] for row in warehouse.rows(BY_TEAM)}
+    assert {team: tuple(told) for team, told in demo.items()} == {
+        "shop": (None, time_ns // 2),
+        "lab": (None, time_ns // 2),
+    }
 
 
 def test_a_commitment_sums_to_its_own_total_over_what_was_used_and_what_was_not(warehouse: Warehouse) -> None:
