@@ -3,9 +3,9 @@
 // When a tallied process has work outstanding on a device: from the first launch after idle (its call) to the return
 // of the next call that says that all is done. It is a matter of the whole process, whichever threads launch and wait.
 //
-// Neighbouring intervals make a *run*, up to RUN_NS long where they are shorter: begin, end, and how much of it was
-// idle. A run becomes a record with a count of 0 when it is over; the one that nothing has ended is read from the
-// table by user space. Telling of a run twice does no harm, so nobody has to take it away.
+// Such a time is a burst. A long one becomes a record with a count of 0 when it ends. Neighbouring short ones make a
+// run, up to RUN_NS long, which becomes one record: begin, end, how many bursts, and how much of it they took. What
+// nothing has ended is read from the table by user space. Telling twice does no harm, so nobody has to take it away.
 //
 // Where records turn into tallies and back, user space must not be left with a launch that nothing ends. So the first
 // launch (BUSY_FRESH) and the first wait (BUSY_OPEN) of a process that becomes tallied still are records, and only
@@ -34,19 +34,19 @@ static __always_inline void unlock(struct busy *busy)
     __sync_lock_test_and_set(&busy->lock, 0);
 }
 
-// Ends the run with a record; where the ring has no room it goes on, and is told later.
-static __always_inline int tell_run(struct busy *busy, s32 ordinal, u64 end_ns)
+static __always_inline int tell(struct busy *busy, s32 ordinal, u64 start_ns, u64 end_ns, u64 work_ns,
+                                u64 witnessed_ns, u64 launches, u64 bursts)
 {
     struct event *event = bpf_ringbuf_reserve(&events, sizeof(struct event), 0);
     if (!event)
         return 0;
     event->time_ns = end_ns;
-    event->span_ns = end_ns - busy->run_ns;
-    event->duration_ns = event->span_ns - busy->gaps_ns;
-    event->bytes = busy->witnessed_ns;
+    event->span_ns = end_ns - start_ns;
+    event->duration_ns = work_ns;
+    event->bytes = witnessed_ns;
+    event->launched_threads = launches;
+    event->function = bursts;
     event->cgroup_id = busy->cgroup_id;
-    event->launched_threads = 0;
-    event->function = 0;
     event->stream = 0;
     event->start_ns = busy->start_ns;
     event->count = 0;
@@ -56,36 +56,56 @@ static __always_inline int tell_run(struct busy *busy, s32 ordinal, u64 end_ns)
     event->operation = 0;
     event->ordinal = ordinal;
     bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
-    busy->run_ns = 0;
     return 1;
+}
+
+// Ends the run with a record; where the ring has no room it goes on, and is told later.
+static __always_inline void tell_run(struct busy *busy, s32 ordinal)
+{
+    if (busy->run_bursts && tell(busy, ordinal, busy->run_ns, busy->run_end_ns, busy->run_work_ns,
+                                 busy->run_witnessed_ns, busy->run_launches, busy->run_bursts))
+        busy->run_bursts = 0;
 }
 
 static __always_inline void begin_work(struct busy *busy, s32 ordinal, u64 entry_ns)
 {
-    if (busy->run_ns && busy->closed_ns) {
-        u64 idle_ns = entry_ns > busy->closed_ns ? entry_ns - busy->closed_ns : 0;
-        if (idle_ns < RUN_GAP_NS || !tell_run(busy, ordinal, busy->closed_ns)) {
-            busy->gaps_ns += idle_ns;
-            busy->opened_ns = busy->closed_ns + idle_ns;
-            busy->closed_ns = 0;
-        }
+    if (busy->opened_ns) {
+        busy->opened_launches += 1;
+        return;
     }
-    if (!busy->run_ns) {
-        busy->run_ns = busy->opened_ns = entry_ns;
-        busy->closed_ns = busy->gaps_ns = busy->witnessed_ns = 0;
+    if (busy->run_bursts) {
+        if (entry_ns < busy->run_end_ns)
+            entry_ns = busy->run_end_ns;
+        if (entry_ns - busy->run_end_ns >= LONG_BURST_NS || entry_ns - busy->run_ns >= RUN_NS)
+            tell_run(busy, ordinal);
     }
+    busy->opened_ns = entry_ns;
+    busy->opened_launches = 1;
 }
 
 static __always_inline void end_work(struct busy *busy, s32 ordinal, u64 entry_ns, u64 now_ns)
 {
-    if (!busy->run_ns || busy->closed_ns || now_ns < busy->opened_ns)
+    if (!busy->opened_ns || now_ns < busy->opened_ns)
         return;
-    u64 waited_ns = now_ns - entry_ns, length_ns = now_ns - busy->opened_ns;
+    u64 waited_ns = now_ns - entry_ns, length_ns = now_ns - busy->opened_ns, witnessed_ns = 0;
     if (waited_ns > MIN_BLOCKED_NS && waited_ns * MIN_BLOCKED_PART > length_ns)
-        busy->witnessed_ns += length_ns;
-    busy->closed_ns = now_ns;
-    if (now_ns - busy->run_ns >= RUN_NS)
-        tell_run(busy, ordinal, now_ns);
+        witnessed_ns = length_ns;
+    u64 start_ns = busy->opened_ns;
+    busy->opened_ns = 0;
+    if (length_ns >= LONG_BURST_NS) {
+        tell_run(busy, ordinal);
+        if (tell(busy, ordinal, start_ns, now_ns, length_ns, witnessed_ns, busy->opened_launches, 1))
+            return;
+    }
+    if (!busy->run_bursts) {
+        busy->run_ns = start_ns;
+        busy->run_work_ns = busy->run_witnessed_ns = busy->run_launches = 0;
+    }
+    busy->run_end_ns = now_ns;
+    busy->run_work_ns += length_ns;
+    busy->run_witnessed_ns += witnessed_ns;
+    busy->run_launches += busy->opened_launches;
+    busy->run_bursts += 1;
 }
 
 static __always_inline struct busy *busy_on(struct process *process, u32 pid, s32 ordinal, int make)
@@ -103,9 +123,15 @@ static __always_inline struct busy *busy_on(struct process *process, u32 pid, s3
 // Not tallied any more: what was in runs ends here, and what records say counts again.
 static __always_inline int leave_runs(struct busy *busy, s32 ordinal, u64 now_ns)
 {
-    if (busy->state == BUSY_RUNS && busy->run_ns
-        && !tell_run(busy, ordinal, busy->closed_ns ? busy->closed_ns : now_ns))
-        return 0;
+    if (busy->state == BUSY_RUNS) {
+        tell_run(busy, ordinal);
+        if (busy->run_bursts)
+            return 0;
+        if (busy->opened_ns && now_ns > busy->opened_ns
+            && !tell(busy, ordinal, busy->opened_ns, now_ns, now_ns - busy->opened_ns, 0, 0, 1))
+            return 0;
+        busy->opened_ns = 0;
+    }
     busy->state = BUSY_FRESH;
     return 1;
 }
@@ -128,7 +154,7 @@ static __always_inline int change_work(struct busy *busy, struct call *call, s32
         return 0;
     }
     busy->state = BUSY_RUNS;
-    busy->run_ns = 0;
+    busy->opened_ns = busy->run_bursts = 0;
     return 1;
 }
 

@@ -106,11 +106,14 @@ struct tally {
 struct busy {
     u64 lock;
     u64 state;
-    u64 run_ns;
-    u64 opened_ns;
-    u64 closed_ns;
-    u64 gaps_ns;
-    u64 witnessed_ns;
+    u64 opened_ns;         // of the burst that goes on, 0: idle
+    u64 opened_launches;
+    u64 run_ns;            // of the run of short bursts before it, where there were any
+    u64 run_end_ns;
+    u64 run_work_ns;
+    u64 run_witnessed_ns;
+    u64 run_launches;
+    u64 run_bursts;
     u64 cgroup_id;
     u64 start_ns;
     u64 pid;

@@ -68,7 +68,7 @@ def build(directory: Path) -> Bench:
     bench = Bench(directory)
     shared = ["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
     compile_c(["library.c"], bench.library, shared)
-    for name in ("calls", "loop", "bursts"):
+    for name in ("calls", "loop", "bursts", "phases"):
         compile_c([f"{name}.c"], bench.program(name), [f"-L{directory}", "-l:libcuda.so.1"])
     compile_c(["late.c"], bench.program("late"), ["-ldl"])
     return bench

@@ -38,9 +38,9 @@ def test_intervals_go_from_a_launch_s_call_to_the_synchronising_return() -> None
     intervals = OutstandingIntervals(0, {})
     rows = [event(100, duration_ns=5), event(110), event(150, SYNC, duration_ns=30), event(160)]
     ended = intervals.apply(joined(rows))
-    assert [column.tolist() for column in ended] == [[0], [0], [95], [55], [30]]
+    assert [column.tolist() for column in ended] == [[0], [0], [95], [55], [30], [2], [1]]
     rest = intervals.end(200, {})
-    assert [column.tolist() for column in rest] == [[0], [0], [160], [40], [0]]
+    assert [column.tolist() for column in rest] == [[0], [0], [160], [40], [0], [0], [1]]
 
 
 def test_what_was_outstanding_at_the_start_counts_from_there() -> None:

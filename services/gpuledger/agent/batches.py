@@ -71,6 +71,8 @@ def event_batch(
         outstanding_start_ns=intervals.start_ns,
         outstanding_duration_ns=intervals.duration_ns,
         outstanding_blocked_ns=intervals.blocked_ns,
+        outstanding_launches=intervals.launches,
+        outstanding_bursts=intervals.bursts,
         tallied_process=longs(np.searchsorted(processes, [one.process for one in tallied]).tolist()),
         tallied_by=longs([BY_AGENT if one.by_agent else BY_KERNEL for one in tallied]),
         tallied_since_ns=longs([one.since_ns for one in tallied]),

@@ -18,16 +18,19 @@ from gpuledger.contract.operations import LAUNCHES
 
 class Intervals(NamedTuple):
     """When work was outstanding: process index, position of the device, start and length in ns (agent time),
-    and how long the call that ended it blocked, 0 where the interval goes on."""
+    how long the call that ended it blocked, 0 where the interval goes on, and its launches, 0 where they are
+    not known. One of several ``bursts``: so many intervals lie so close that they are told as one."""
 
     process: Longs
     device: Longs
     start_ns: Longs
     duration_ns: Longs
     blocked_ns: Longs
+    launches: Longs
+    bursts: Longs
 
 
-NO_INTERVALS = Intervals(no_longs(), no_longs(), no_longs(), no_longs(), no_longs())
+NO_INTERVALS = Intervals(*(no_longs() for _ in Intervals._fields))
 
 
 def tally(events: Events) -> Events:
@@ -58,29 +61,34 @@ class OutstandingIntervals:
         """``open_``: (process, device) -> since when work is outstanding at the window's start."""
         self._start_ns = window_start_ns
         self._open = {key: max(since, window_start_ns) for key, since in open_.items()}
+        self._launches: dict[tuple[int, int], int] = {}
 
     def apply(self, events: Events) -> Intervals:
         """The intervals that these events end."""
         launch, wait = work_of(events)
         rows = events[launch | wait]
-        found = []
+        found: list[tuple[int, ...]] = []
         columns = (
             rows[name].tolist() for name in ("process", "device", "operation", "time_ns", "duration_ns")
         )
         for process, device, operation, time_ns, duration_ns in zip(*columns, strict=True):
             key = (process, device)
             if operation in LAUNCHES:
-                self._open.setdefault(key, max(time_ns - duration_ns, self._start_ns))
+                if key not in self._open:
+                    self._open[key] = max(time_ns - duration_ns, self._start_ns)
+                    self._launches[key] = 0
+                if key in self._launches:  # else some were made before the window began
+                    self._launches[key] += 1
             elif key in self._open:
-                since = self._open.pop(key)
-                found.append((process, device, since, max(time_ns - since, 0), duration_ns))
+                since, launches = self._open.pop(key), self._launches.pop(key, 0)
+                found.append((process, device, since, max(time_ns - since, 0), duration_ns, launches, 1))
         return _intervals(found)
 
     def end(self, until_ns: int, ended: dict[int, int]) -> Intervals:
         """What is still open at the window's end; ``ended``: when processes ended that are gone by then."""
         return _intervals(
             [
-                (process, device, since, max(min(until_ns, ended.get(process, until_ns)) - since, 0), 0)
+                (process, device, since, max(min(until_ns, ended.get(process, until_ns)) - since, 0), 0, 0, 1)
                 for (process, device), since in self._open.items()
             ]
         )
@@ -93,7 +101,7 @@ def joined(*parts: Intervals) -> Intervals:
     return Intervals(*(column[order] for column in whole))
 
 
-def _intervals(found: list[tuple[int, int, int, int, int]]) -> Intervals:
+def _intervals(found: list[tuple[int, ...]]) -> Intervals:
     if not found:
         return NO_INTERVALS
     found.sort(key=lambda interval: interval[2])

@@ -114,7 +114,7 @@ class ProcessTable:
             events[name] = np.maximum(events[name], 0)
         for name in ("result", "operation"):
             events[name] = raw[name]
-        events["tid"] = np.where(raw["span_ns"] > 0, NO_THREAD, raw["tid"])
+        events["tid"] = np.where(raw["span_ns"] > 0, NO_THREAD, raw["tid"].astype(np.int64))
         events["count"][(raw["count"] == 0) & (raw["span_ns"] == 0)] = 1
         key = (
             raw["pid"].astype(np.uint64) * _PID_MIX

@@ -1,9 +1,9 @@
 """What the kernel says of processes that it tallies: since when, and in which time they had work outstanding.
 
 Their calls come as tallies, which say nothing of when work began and ended. That is in *runs*: of a process
-and device, from when to when, and how much of it work was outstanding. In the kernel neighbouring intervals
-of less than a millisecond become one run; here a run is one interval again, from the begin of the run on and
-as long as the work in it. A run is told once or several times, the longest telling holds.
+and device, from when to when, and how much of it work was outstanding. A run is one burst of work, or several
+short ones within a millisecond; it is one interval here, from its begin on and as long as the work in it. It
+is told once or several times, the longest telling holds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from gpuledger.agent.outstanding import Pending
 from gpuledger.contract.columns import Longs
 
 NEW_STRETCH_NS: Final = 1_000_000_000  # a second without tallies: it was raw, or quiet, in between
-_COLUMNS: Final = ("process", "device", "time_ns", "span_ns", "duration_ns", "bytes")
+_COLUMNS: Final = (
+    "process",
+    "device",
+    "time_ns",
+    "span_ns",
+    "duration_ns",
+    "bytes",
+    "launched_threads",
+    "function",
+)
 _DEVICES: Final = 1 << 16
 
 
@@ -80,32 +89,35 @@ class TalliedProcesses:
         """
         found = self._within(start_ns, end_ns)
         if self._carried and (self._seen or found.shape[1]):
-            keys = np.array(sorted(self._carried), np.int64).reshape(-1, 2).T
-            length = np.full(keys.shape[1], end_ns - start_ns)
-            whole = [keys[0], keys[1], np.full_like(length, start_ns), length, np.zeros_like(length)]
-            found = np.concatenate((found, np.stack(whole)), axis=1)
+            keys = np.array(sorted(self._carried), np.int64).T
+            start, length, none = (np.full(keys.shape[1], n) for n in (start_ns, end_ns - start_ns, 0))
+            found = np.concatenate((found, [*keys, start, length, none, none, none + 1]), axis=1)
         if not found.shape[1]:
             return NO_INTERVALS
-        process, device, start, length, blocked = found
+        process, device, start, length, blocked, launches, bursts = found
         last = np.array([min(ended.get(p, end_ns), end_ns) for p in process.tolist()], np.int64)
         begin, end = np.maximum(start, start_ns), np.minimum(start + length, last)
+        whole = end - begin == length
+        launches, bursts = np.where(whole, launches, 0), np.where(whole, bursts, 1)
         order = np.flatnonzero(end > begin)
         order = order[np.argsort(begin[order], kind="stable")]
-        return Intervals(process[order], device[order], begin[order], (end - begin)[order], blocked[order])
+        columns = (process, device, begin, end - begin, blocked, launches, bursts)
+        return Intervals(*(column[order] for column in columns))
 
     def _within(self, start_ns: int, end_ns: int) -> Longs:
-        """Process, device, start, length and wait of each run of the window; later windows' are kept."""
+        """The columns of `Intervals` of each run of the window; later windows' are kept."""
         if not self._runs:
-            return np.empty((5, 0), np.int64)
-        process, device, time, span, length, witnessed = np.concatenate(self._runs, axis=1)
+            return np.empty((len(Intervals._fields), 0), np.int64)
+        process, device, time, span, length, witnessed, launches, bursts = np.concatenate(self._runs, axis=1)
         start = time - span
         order = np.lexsort((time, start, device, process))
-        rows = np.stack([process, device, start, time, length, witnessed])[:, order]
-        longest = np.r_[(rows[:3, 1:] != rows[:3, :-1]).any(axis=0), True]
-        rows = rows[:, longest]
+        rows = np.stack((process, device, start, time, length, witnessed, launches, bursts))[:, order]
+        rows = rows[:, np.r_[(rows[:3, 1:] != rows[:3, :-1]).any(axis=0), True]]
         later = rows[:, rows[3] > end_ns]
-        self._runs = [np.stack([later[0], later[1], later[3], later[3] - later[2], later[4], later[5]])]
-        rows = rows[:, (rows[2] < end_ns) & (rows[3] > start_ns)]
+        self._runs = [np.stack((later[0], later[1], later[3], later[3] - later[2], *later[4:]))]
+        process, device, start, time, length, witnessed, launches, bursts = rows[
+            :, (rows[2] < end_ns) & (rows[3] > start_ns)
+        ]
         # the wait for most of the work was seen: then it is as good as an interval that a wait ended
-        blocked = np.where(2 * rows[5] >= rows[4], np.minimum(rows[5], rows[4]), 0)
-        return np.stack([rows[0], rows[1], rows[2], rows[4], blocked])
+        blocked = np.where(2 * witnessed >= length, np.minimum(witnessed, length), 0)
+        return np.stack((process, device, start, length, blocked, launches, bursts))

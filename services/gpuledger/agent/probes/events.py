@@ -50,8 +50,9 @@ operation, function, result and ordinal that returned in (time_ns - span_ns, tim
 ``bytes`` and ``launched_threads`` are sums, ``tid`` is 0. ``function`` 0 may stand for several.
 
 A *run* (``span_ns`` above 0, ``count`` 0) says of a tallied process that in (time_ns - span_ns, time_ns] it
-had work outstanding on a device for ``duration_ns``; for ``bytes`` ns of them a wait saw the end.
-The same run may be told several times, each time longer or the same.
+had work outstanding on a device for ``duration_ns``, in ``function`` bursts of ``launched_threads`` launches
+in all (0: not known); for ``bytes`` ns of them a wait saw the end. The same run may be told several times,
+each time longer or the same.
 """
 
 RawEvents = npt.NDArray[np.void]

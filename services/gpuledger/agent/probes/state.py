@@ -24,7 +24,7 @@ _PROCESS_ENDS, _NOT_READY, _TALLIED = (
 
 _PROCESS: Final = struct.Struct("=QQQqqqQQQQQ")  # struct process of bpf/cuda.bpf.c
 _PROCESS_KEY: Final = struct.Struct("=I")
-_NEVER_NS: Final = 2**64 - 1
+_NEVER: Final = 2**64 - 1
 _UUID: Final = struct.Struct("=16sQQ")  # struct uuid
 _RESIDENT_KEY: Final = struct.Struct("=Qq")
 _SWEPT: Final = {"contexts": 16, "resident": 16, "allocations": 24}
@@ -60,7 +60,7 @@ class KernelState:
     def set_tally_rate(self, calls_per_s: int | None) -> None:
         """From now on a process is tallied that calls more often, until it calls half as often; None: never,
         0: always."""
-        above, below = _NEVER_NS, 0
+        above = below = _NEVER
         if calls_per_s is not None:
             above = calls_per_s * RATE_SLOT_NS // NS_PER_S
             below = above // 2
@@ -78,7 +78,7 @@ class KernelState:
     def attaching(self) -> Iterator[None]:
         """While the probes of a library are being attached: a call that began before the end of it may have
         an entry and no return, and is not lost for that."""
-        self._settle(_NEVER_NS)
+        self._settle(_NEVER)
         try:
             yield
         finally:

@@ -68,8 +68,8 @@ PAGE_BYTES: Final = mmap.PAGESIZE  # the unit in which the kernel sizes ring buf
 CUDA_ERROR_NOT_READY: Final = 600  # cuda.h
 MAX_LISTED_COPIES: Final = 1024  # whose bytes are summed, some 15 ns each; the rest of a longer batch is not
 RATE_SLOT_NS: Final = 100_000_000  # a burst of a tenth of a second is worth a change
-RUN_NS: Final = 1_000_000  # what a tally's intervals are joined up to: a thousandth of a second of a window
-RUN_GAP_NS: Final = 250_000  # idle for longer is told as it was: four records a millisecond at most
+RUN_NS: Final = 1_000_000  # up to so long neighbouring short bursts are joined
+LONG_BURST_NS: Final = 250_000  # a burst, or a pause, of which each is told; 4,000 records a second at most
 LOCK_TRIES: Final = 64  # some 20 ns each; what they protect takes less than 0.2 us
 MIN_BLOCKED_NS: Final = 4_000  # as attribution sees it: a call that returns sooner did not wait
 MIN_BLOCKED_PART: Final = 10  # of the interval; a shorter wait says the work may have been done long before
@@ -137,7 +137,7 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
         "MAX_TALLIES_OF_PROCESS": MAX_TALLIES_OF_PROCESS,
         "RATE_SLOT_NS": RATE_SLOT_NS,
         "RUN_NS": RUN_NS,
-        "RUN_GAP_NS": RUN_GAP_NS,
+        "LONG_BURST_NS": LONG_BURST_NS,
         "LOCK_TRIES": LOCK_TRIES,
         "MIN_BLOCKED_NS": MIN_BLOCKED_NS,
         "MIN_BLOCKED_PART": MIN_BLOCKED_PART,

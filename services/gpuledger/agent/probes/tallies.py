@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.events import RAW_EVENT, RawEvents
+from gpuledger.agent.probes.symbols import LONG_BURST_NS, RUN_NS
 from gpuledger.contract.operations import FREES
 
 _BUSY_RUNS: Final = 2  # bpf/busy.h
-_SETTLED_NS: Final = 1_000_000  # what ended a run just now may still be at it
 
 _TALLY_KEY: Final = np.dtype(
     [
@@ -48,11 +48,14 @@ _BUSY: Final = np.dtype(
     [
         ("lock", "<u8"),
         ("state", "<u8"),
-        ("run_ns", "<u8"),
         ("opened_ns", "<u8"),
-        ("closed_ns", "<u8"),
-        ("gaps_ns", "<u8"),
-        ("witnessed_ns", "<u8"),
+        ("opened_launches", "<u8"),
+        ("run_ns", "<u8"),
+        ("run_end_ns", "<u8"),
+        ("run_work_ns", "<u8"),
+        ("run_witnessed_ns", "<u8"),
+        ("run_launches", "<u8"),
+        ("run_bursts", "<u8"),
         ("cgroup_id", "<u8"),
         ("start_ns", "<u8"),
         ("pid", "<u8"),
@@ -157,27 +160,25 @@ class TallyReader:
         return ordered
 
     def _read_runs(self) -> RawEvents:
-        """Of each tallied process and device the run that goes on, up to this instant, or waits to."""
+        """Of each tallied process and device the long burst that goes on, up to this instant, and the run of
+        short ones that nothing has followed for a while."""
         keys, values = bpfsys.map_batch(self._outstanding, _BUSY_KEY, _BUSY)
         now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self._busy_keys = {key.tobytes() for key in keys}
-        chosen = (values["state"] == _BUSY_RUNS) & (values["run_ns"] > 0) & (values["lock"] == 0)
-        chosen &= (values["closed_ns"] == 0) | (values["closed_ns"] + _SETTLED_NS < now_ns)
-        keys, values = keys[chosen], values[chosen]
-        rows = np.zeros(len(keys), RAW_EVENT)
-        end = np.where(values["closed_ns"] > 0, values["closed_ns"], max(now_ns, 1))
-        rows["time_ns"] = end
-        rows["span_ns"] = end - values["run_ns"]
-        rows["duration_ns"] = np.maximum(
-            rows["span_ns"].astype(np.int64) - values["gaps_ns"].astype(np.int64), 0
-        )
-        rows["bytes"] = values["witnessed_ns"]
-        rows["ordinal"] = keys["ordinal"]
-        for name in ("cgroup_id", "start_ns", "pid"):
-            rows[name] = values[name]
         # one that was read while it changed is told the next time
-        good: RawEvents = rows[values["run_ns"] < end]
-        return good
+        here = (values["state"] == _BUSY_RUNS) & (values["lock"] == 0)
+        long = here & (values["opened_ns"] > 0) & (values["opened_ns"] + LONG_BURST_NS < now_ns)
+        over = here & (values["run_bursts"] > 0) & (values["run_end_ns"] + RUN_NS < now_ns)
+        open_ = _rows(keys[long], values[long])
+        open_["time_ns"] = now_ns
+        open_["span_ns"] = open_["duration_ns"] = now_ns - values["opened_ns"][long]
+        open_["function"] = 1
+        run = _rows(keys[over], values[over])
+        run["time_ns"] = values["run_end_ns"][over]
+        run["span_ns"] = values["run_end_ns"][over] - values["run_ns"][over]
+        run["duration_ns"], run["bytes"] = values["run_work_ns"][over], values["run_witnessed_ns"][over]
+        run["launched_threads"], run["function"] = values["run_launches"][over], values["run_bursts"][over]
+        return np.concatenate((open_, run))
 
     def _bury(self, living: set[int]) -> None:
         """Removes what was read of processes that had ended before it was read."""
@@ -187,3 +188,11 @@ class TallyReader:
                     bpfsys.map_delete(fd, key)
                     self._before.forget(key)
                     self._busy_keys.discard(key)
+
+
+def _rows(keys: npt.NDArray[np.void], values: npt.NDArray[np.void]) -> RawEvents:
+    rows = np.zeros(len(keys), RAW_EVENT)
+    rows["ordinal"] = keys["ordinal"]
+    for name in ("cgroup_id", "start_ns", "pid"):
+        rows[name] = values[name]
+    return rows

@@ -39,6 +39,8 @@ class EventBatch:
     outstanding_start_ns: Longs = dataclasses.field(default_factory=no_longs)
     outstanding_duration_ns: Longs = dataclasses.field(default_factory=no_longs)
     outstanding_blocked_ns: Longs = dataclasses.field(default_factory=no_longs)
+    outstanding_launches: Longs = dataclasses.field(default_factory=no_longs)
+    outstanding_bursts: Longs = dataclasses.field(default_factory=no_longs)
     tallied_process: Longs = dataclasses.field(default_factory=no_longs)
     tallied_by: Longs = dataclasses.field(default_factory=no_longs)
     tallied_since_ns: Longs = dataclasses.field(default_factory=no_longs)
