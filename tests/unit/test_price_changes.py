@@ -187,3 +187,14 @@ def test_outside_of_what_changes_every_device_costs_the_same(one, other, cluster
             continue
         before, after = (PriceBook(book).cost(device, at, at + 1) for book in (old, new))
         assert before == after
+
+
+def test_the_place_of_entries_in_the_document_changes_nothing():
+    """Also where two of them were never checked and apply at once: the lesser id goes first."""
+    one, other = (PriceEntry(name, "gpu", 1, "USD", gpu_model="a") for name in ("p", "q"))
+    assert (
+        price_changes(
+            PriceBookVersion(1, 0, entries=[one, other]), PriceBookVersion(2, 0, entries=[other, one])
+        )
+        == []
+    )

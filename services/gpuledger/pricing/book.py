@@ -53,7 +53,7 @@ class PriceBook:
         self.entries = tuple(version.entries)
         self._segments = [
             (entry, unit_price_segments(entry, version.currency, version.rates))
-            for entry in sorted(version.entries, key=_order)
+            for entry in sorted(version.entries, key=in_order)
         ]
         self._timelines: dict[tuple[str, ...], Timeline] = {}  # the one that was built first comes first
         self._kept_pieces = 0
@@ -166,7 +166,7 @@ def _priced(device: PricedDevice | Device) -> PricedDevice:
     return device if isinstance(device, PricedDevice) else PricedDevice.of(device)
 
 
-def _order(entry: PriceEntry) -> tuple[int, int, str, int]:
+def in_order(entry: PriceEntry) -> tuple[int, int, str, int]:
     """Entries in order of precedence, the first wins."""
     priority, attributes = precedence(entry)
     return -priority, -attributes, entry.id, entry.effective_from_ns

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from gpuledger.contract.records import Generation, PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
 from gpuledger.contract.windows import MINUTE_NS
-from gpuledger.pricing.book import entry_match
+from gpuledger.pricing.book import entry_match, in_order
 from gpuledger.pricing.currencies import FOREVER_NS, unit_price_segments
 from gpuledger.pricing.timeline import PricePiece, Timeline
 
@@ -182,7 +182,7 @@ def generations(
 def _timelines(book: PriceBookVersion | None) -> dict[tuple[tuple[str, ...], int], Timeline]:
     """A timeline for each match and priority: within one, a checked book has one entry at a time."""
     groups: dict[tuple[tuple[str, ...], int], list[PriceEntry]] = {}
-    for entry in book.entries if book else ():
+    for entry in sorted(book.entries, key=in_order) if book else ():
         groups.setdefault((entry_match(entry), entry.priority), []).append(entry)
     return {
         group: Timeline.of(
