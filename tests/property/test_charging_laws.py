@@ -76,23 +76,6 @@ def test_no_policy_changes_what_a_device_costs(window):
 
 
 @settings(max_examples=60, deadline=None)
-@given(node_windows(policies=st.just(Policy("reserved_first"))))
-def test_who_reserves_first_pays_for_no_more_than_he_reserved(window):
-    """Used is at most the entitlement: what is above is on nobody's row but as borrowed."""
-    if not all(state.holders_known for state in window.holdings):
-        return
-    used: dict[tuple[str, str], int] = {}
-    entitled: dict[tuple[str, str], float] = {}
-    for row in charge_window(window, PRICES, Teams()).rows():
-        if row["consumer"] and not row["parent_uuid"]:
-            key = row["device"], row["consumer"]
-            used[key] = used.get(key, 0) + row["used_ns"]
-            entitled[key] = entitled.get(key, 0.0) + max(row["entitlement"], 0.0)
-    for key, ns in used.items():
-        assert ns <= entitled[key] * window.window_length_ns + 10  # a nanosecond a piece
-
-
-@settings(max_examples=60, deadline=None)
 @given(node_windows(), st.randoms(use_true_random=False))
 def test_the_order_of_the_inputs_changes_no_byte(window, shuffle: random.Random):
     expected = content(charge_window(window, PRICES, Teams()))

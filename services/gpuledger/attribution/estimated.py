@@ -33,6 +33,8 @@ def estimate(
 ) -> Estimate:
     """The estimate of a piece of ``length`` ns. ``total_ns`` is how long the device was busy by its own
     counters, where that is known; ``hint_ns`` a lesser source of it, only for those who were not seen."""
+    if not processes or (len(processes) == 1 and not processes[0].end_unseen):
+        return Estimate([process.estimated for process in processes])  # whoever was alone had what he wanted
     parts = [
         process.demand if process.known else min(process.estimated, process.cap) for process in processes
     ]

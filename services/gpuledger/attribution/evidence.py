@@ -20,13 +20,12 @@ from gpuledger.attribution.estimated import estimate
 from gpuledger.attribution.formula import largest_remainder
 from gpuledger.attribution.interval import Interval, intervals
 from gpuledger.attribution.measured import above_the_device, plausible
-from gpuledger.attribution.occupied import BY_DEVICE, BY_ESTIMATE, occupied
+from gpuledger.attribution.occupied import BY_DEVICE, BY_ESTIMATE, NO_FLAGS, occupied
 from gpuledger.attribution.pieces import Piece
 from gpuledger.attribution.seen import NOTICEABLE, DeviceView, ProcessView
 from gpuledger.contract.rows import EVIDENCE_ORDER, Flag
 
 SCALING_NOTICED = 0.01  # of a piece; below it scaling down is the rounding of two clocks
-NO_FLAGS = Flag(0)
 
 
 @dataclass(slots=True)

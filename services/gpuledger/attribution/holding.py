@@ -101,6 +101,10 @@ def holding_of(held: Held, slot: Slot) -> Holding:
     holders = held.by_device.get(slot.index)
     if not holders:
         return Holding(free_reason=held.free_reason)
+    if len(holders) == 1 and slot.sharing == "exclusive" and stated_part(holders[0], slot) >= 1:
+        holder = holders[0]
+        key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
+        return Holding((Entitlement(key, 1, ((holder.container, max(holder.slots, 1)),)),))
     parts: dict[ConsumerKey, Fraction] = {}
     containers: dict[ConsumerKey, dict[str, int]] = {}
     percentages: dict[ConsumerKey, dict[str, float]] = {}

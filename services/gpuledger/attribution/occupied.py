@@ -17,6 +17,7 @@ from gpuledger.attribution.seen import NOTICEABLE, DeviceView, ProcessView
 from gpuledger.contract.rows import Flag
 
 UNEXPLAINED = 0.5  # of a piece; so much beyond what processes explain is a disagreement
+NO_FLAGS = Flag(0)
 BY_DEVICE = "device_total"
 BY_ESTIMATE = "busy_estimated"
 
@@ -27,7 +28,7 @@ class Occupied(NamedTuple):
 
     device_ns: float | None
     source: str
-    flags: Flag = Flag(0)
+    flags: Flag = NO_FLAGS
 
 
 def occupied(piece: Piece, device: DeviceView, processes: list[ProcessView], witnessed: bool) -> Occupied:
@@ -46,7 +47,7 @@ def at_work(length: int, device: DeviceView, processes: list[ProcessView]) -> bo
 
 
 def _by_time(length: int, device: DeviceView, processes: list[ProcessView], witnessed: bool) -> Occupied:
-    flags = Flag(0)
+    flags = NO_FLAGS
     engine = device.engine_active
     working = at_work(length, device, processes)
     if (engine == 0.0 or device.sm_active == 0.0) and working:

@@ -11,6 +11,7 @@ from gpuledger.attribution.containers import containers_of, divided
 from gpuledger.attribution.evidence import Occupation, Share
 from gpuledger.attribution.formula import Category, Part
 from gpuledger.attribution.holding import Holding
+from gpuledger.attribution.occupied import NO_FLAGS
 from gpuledger.attribution.pieces import Piece
 from gpuledger.attribution.rows import Row
 from gpuledger.contract.rows import Flag
@@ -28,7 +29,8 @@ def trust(row: Row, part: Part, piece: Piece, found: Occupation) -> None:
     share = found.shares.get(part.consumer)
     evidence = share.evidence if share else found.evidence
     (row.used_evidences if part.category is Category.USED else row.evidences).append(evidence)
-    row.flags |= found.flags | (share.flags if share else Flag(0))
+    if found.flags or (share is not None and share.flags):
+        row.flags |= found.flags | (share.flags if share else NO_FLAGS)
     if piece.holding.overbooked:
         row.flags |= Flag.OVERBOOKED
 
@@ -88,7 +90,8 @@ def remark(
             row.parts.add(number)
             if not row.evidences or share is NOTHING:
                 row.evidences.append(share.evidence or found.evidence)
-            row.flags |= _booking(key, holding, weights, intruders)
+            if intruders or key not in weights:
+                row.flags |= _booking(key, holding, weights, intruders)
     _entitle(row_of, number, piece, "none" if found.occupied_ns is not None else "no_sample")
 
 
@@ -96,7 +99,7 @@ def _booking(
     key: ConsumerKey, holding: Holding, weights: dict[ConsumerKey, int], intruders: set[ConsumerKey]
 ) -> Flag:
     """Whether a consumer used what it did not hold, or held what others used."""
-    flags = Flag(0)
+    flags = NO_FLAGS
     if key not in weights and holding.known:
         flags |= Flag.OFF_THE_BOOKS
     if intruders and (key in weights or key in intruders):
