@@ -42,7 +42,7 @@ def clash(a: PriceEntry, b: PriceEntry) -> bool:
     return precedence(a) == precedence(b) and agree and low < high
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(books())
 def test_a_book_is_refused_where_two_entries_apply_to_one_device_at_once(entries):
     found = check_book(PriceBookVersion(1, 0, entries=entries))
@@ -78,7 +78,7 @@ def first_at(entries: list[PriceEntry], device: PricedDevice, at_ns: int) -> tup
     return min(fits, default=None)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(books(), texts, texts, texts, st.integers(1, 40))
 def test_the_entry_of_each_instant_is_the_first_of_all_that_apply(entries, cluster, region, model, kept):
     device = PricedDevice(cluster=cluster, region=region, gpu_model=model)
@@ -89,6 +89,7 @@ def test_the_entry_of_each_instant_is_the_first_of_all_that_apply(entries, clust
         assert (entry.id if entry else None) == (expected[2] if expected else None)
 
 
+@settings(deadline=None)
 @given(books(), st.integers(0, 10), st.integers(0, 10))
 def test_the_pieces_of_an_interval_cover_it_without_gaps(entries, one, other):
     start, end = sorted((one, other))

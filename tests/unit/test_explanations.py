@@ -132,12 +132,13 @@ consumers = st.builds(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 @given(rules, consumers, st.integers(0, 5))
 def test_a_rule_has_a_reason_not_to_apply_exactly_where_it_does_not(rule, consumer, at):
     assert _applies(rule, consumer, at) == (not list(rule_mismatches(rule, consumer, at)))
 
 
+@settings(deadline=None)
 @given(st.lists(rules, max_size=4), consumers, st.integers(0, 5))
 def test_the_explained_team_is_the_charged_one(found, consumer, at):
     named = [
@@ -198,6 +199,7 @@ def test_a_device_without_a_price_is_told_what_becomes_of_it(tmp_path: Path) -> 
     assert "cluster is not known, not c" in done.stdout
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(values, values, st.integers(0, 1), st.integers(0, 4)), max_size=5),
     values,

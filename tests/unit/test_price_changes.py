@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuledger.contract.records import (
@@ -177,6 +177,7 @@ entries = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(entries, entries, texts, texts)
 def test_outside_of_what_changes_every_device_costs_the_same(one, other, cluster, model):
     old, new = PriceBookVersion(1, 0, entries=one), PriceBookVersion(2, 0, entries=other)
