@@ -13,6 +13,7 @@ from gpuledger.agent.handover import Orders, become_lean
 from gpuledger.agent.holders.choose import KUBELET_SOCKET, KUBELET_URL, HolderChoice, HoldersFrom
 from gpuledger.agent.node_cli import doctor, top
 from gpuledger.agent.probes.loader import LoaderKind
+from gpuledger.agent.probes.source import DEFAULT_TALLY_CALLS_PER_S
 from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources, parse_source
 from gpuledger.agent.samplers.dcgm_exporter import DEFAULT_PERIOD_S
 from gpuledger.agent.settings import DEFAULT_SPOOL_BYTES, AgentSettings, read_layout
@@ -55,6 +56,9 @@ def run(
     loader: Annotated[
         LoaderKind, typer.Option(help="How probes get into the kernel; auto prefers libbpf.")
     ] = LoaderKind.AUTO,
+    tally_above: Annotated[
+        int, typer.Option(min=0, help="Calls a second of a process above which the kernel adds them up.")
+    ] = DEFAULT_TALLY_CALLS_PER_S,
     samplers: Annotated[SamplerKind, typer.Option(help="Where measurements come from.")] = SamplerKind.NVML,
     dcgm_url: Annotated[
         str | None, typer.Option(help="dcgm-exporter to scrape too, http://HOST:9400/metrics.")
@@ -154,6 +158,7 @@ def run(
     kind, export = parse_source(source)
     sources = Sources(kind, samplers, choice, tuple(preattach or ()), seed, loader, export=export)
     sources = replace(sources, dcgm_url=dcgm_url, dcgm_period_ns=dcgm_interval_s * NS_PER_S)
+    sources = replace(sources, tally_calls_per_s=tally_above)
     state.mkdir(parents=True, exist_ok=True)
     orders = Orders(settings, sources, bus.plain(), metrics_port, metrics_address, ends_node)
     become_lean(orders, sys.argv[1:])

@@ -13,7 +13,7 @@ from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holde
 from gpuledger.agent.holders.source import HolderSource
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes.loader import LoaderKind
-from gpuledger.agent.probes.source import EventSource, ProbeSource
+from gpuledger.agent.probes.source import DEFAULT_TALLY_CALLS_PER_S, EventSource, ProbeSource
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.process_reader import ProcessReader
 from gpuledger.agent.publisher import Publisher
@@ -60,6 +60,7 @@ class Sources:
     preattach: tuple[Path, ...] = ()
     seed: int = 1
     loader: LoaderKind = LoaderKind.AUTO
+    tally_calls_per_s: int = DEFAULT_TALLY_CALLS_PER_S
     dcgm_url: str | None = None
     dcgm_period_ns: int = DEFAULT_PERIOD_S * NS_PER_S
     export: Path | None = None
@@ -113,7 +114,7 @@ def _agent(
     if sources.export is not None:
         source, reader = _tetragon(stack, sources.export, reader, clock)
     if sources.kind is SourceKind.EBPF:
-        source = ProbeSource(loader=sources.loader)
+        source = ProbeSource(loader=sources.loader, tally_calls_per_s=sources.tally_calls_per_s)
         stack.callback(source.close)
         source.start()
         for path in sources.preattach:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from gpuledger.agent.events import Events
 from gpuledger.agent.holders.source import Holders
+from gpuledger.agent.learned import LearnedDurations
 from gpuledger.agent.outstanding import Outstanding
 from gpuledger.agent.pending import PendingNames
 from gpuledger.agent.processes import Names, ProcessTable
@@ -45,6 +46,7 @@ class NodeState:
         self.processes = processes
         self.outstanding = Outstanding()
         self.resident = ResidentMemory()
+        self.learned = LearnedDurations()
         self._layout = layout
         self._offset_ns = offset_ns
         self._contexts: dict[int, frozenset[int]] = {}
@@ -86,6 +88,7 @@ class NodeState:
 
     def apply(self, events: Events) -> None:
         """Advance by a chunk of events that is ordered by time."""
+        self.learned.apply(events, self.outstanding.items())
         self.outstanding.apply(events)
         self.resident.apply(events)
 
@@ -119,6 +122,7 @@ class NodeState:
         for _, process in due:
             self.outstanding.end(process)
             self.resident.end(process)
+            self.learned.end(process)
             self._contexts = {device: pids - {process} for device, pids in self._contexts.items()}
         if due:
             self._ending = self._ending[len(due) :]
@@ -183,6 +187,7 @@ class NodeState:
         outstanding = [
             (key, pending) for key, pending in self.outstanding.items() if key[0] in place and key[1] >= 0
         ]
+        learned = [entry for entry in self.learned.known() if entry[0].process in place]
         unwitnessed = [
             sum(not self.processes[index].witnessed for index in self._contexts.get(device, ()))
             for device in range(len(layout.devices))
@@ -203,6 +208,11 @@ class NodeState:
             outstanding_device=longs([key[1] for key, _ in outstanding]),
             outstanding_since_ns=longs([pending.since_ns for _, pending in outstanding]),
             outstanding_launches=longs([pending.launches for _, pending in outstanding]),
+            learned_process=longs([place[kernel.process] for kernel, _, _ in learned]),
+            learned_function=longs([kernel.function for kernel, _, _ in learned]),
+            learned_threads=longs([kernel.threads for kernel, _, _ in learned]),
+            learned_duration_ns=longs([duration_ns for _, duration_ns, _ in learned]),
+            learned_count=longs([launches for _, _, launches in learned]),
             unwitnessed=longs(unwitnessed),
         )
 
