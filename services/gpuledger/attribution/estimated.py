@@ -53,7 +53,7 @@ def estimate(
     high = [process.demand if process.known else process.cap for process in processes]
     filled = fill(target, parts, low, high)
     if abs(sum(filled) - target) > ENOUGH * length:
-        low = [(1 - LEARNED_SLACK) * least for least in low]
+        low = [(1 - LEARNED_SLACK) * bound for bound in low]
         filled = fill(target, filled, low, [process.outstanding for process in processes])
     return Estimate(filled)
 
