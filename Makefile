@@ -64,6 +64,7 @@ test: setup ## All tests
 	$(BIN)/python -m pytest -q tests/integration $(addprefix --ignore=,$(WITH_GPU)) || failed=1; \
 	wait $$gpu || failed=1; cat build/test-gpu.log; exit $$failed
 	@$(BIN)/python -m pytest -q tests/bpf tests/e2e
+	@[ "$$(uname -m)" != x86_64 ] || $(BIN)/python -m pytest -q tests/kernel
 
 test-fast: setup ## Unit and property tests only
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property

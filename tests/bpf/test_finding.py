@@ -1,0 +1,77 @@
+"""Processes are found wherever their library lies, and whatever became of its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuledger.agent.probes import ProbeSource
+from gpuledger.contract.operations import Operation
+from tests.bpf.workbench import Bench, Running, events_of
+
+ROUNDS = 23
+
+
+def loop(bench: Bench, *words: str) -> list[str]:
+    return [str(bench.program("loop")), str(ROUNDS), "1", *words]
+
+
+def launches(source: ProbeSource, pid: int) -> int:
+    return int((events_of(source, pid)["operation"] == Operation.LAUNCH_KERNEL).sum())
+
+
+def elsewhere(script: str, bench: Bench, *words: str) -> list[str]:
+    """The command of a process in a mount namespace of its own; ``script`` makes /mnt hold its library."""
+    run = "mount --make-rprivate / && " + script + ' && LD_LIBRARY_PATH=/mnt exec "$@"'
+    return ["unshare", "--mount", "sh", "-ec", run, "sh", *loop(bench, *words)]
+
+
+def test_a_library_that_was_deleted_while_in_use_is_found(
+    source: ProbeSource, bench: Bench, tmp_path: Path
+) -> None:
+    library = bench.copy_library(tmp_path)
+    with Running(loop(bench, "wait"), tmp_path) as running:
+        assert running.line() == "waiting"
+        library.unlink()
+        assert source.refresh() >= 1
+        running.finish()
+        assert launches(source, running.pid) == 2 * ROUNDS
+
+
+def test_of_a_library_that_was_replaced_both_files_are_found(
+    source: ProbeSource, bench: Bench, tmp_path: Path
+) -> None:
+    """An upgrade of the driver: what runs keeps the old file, what starts takes the new one."""
+    library = bench.copy_library(tmp_path)
+    with Running(loop(bench, "wait"), tmp_path) as old:
+        assert old.line() == "waiting"
+        bench.copy_library(tmp_path / "new").replace(library)
+        with Running(loop(bench, "wait"), tmp_path) as new:
+            assert new.line() == "waiting"
+            assert source.refresh() >= 2
+            old.finish()
+            new.finish()
+            seen = events_of(source, old.pid, new.pid)
+    rows = seen[seen["operation"] == Operation.LAUNCH_KERNEL]
+    assert [int((rows["pid"] == pid).sum()) for pid in (old.pid, new.pid)] == [2 * ROUNDS] * 2
+
+
+def test_a_library_that_only_another_mount_namespace_has_is_found(
+    source: ProbeSource, bench: Bench, tmp_path: Path
+) -> None:
+    script = f"mount -t tmpfs none /mnt && cp {bench.library} /mnt/"
+    with Running(elsewhere(script, bench, "wait"), tmp_path) as running:
+        assert running.line() == "waiting"
+        assert source.refresh() >= 1
+        running.finish()
+        assert launches(source, running.pid) == 2 * ROUNDS
+
+
+def test_a_container_that_lives_for_a_moment_is_seen_whole_where_it_has_the_node_s_library(
+    source: ProbeSource, bench: Bench, tmp_path: Path
+) -> None:
+    """As the container toolkit mounts it: another name, another namespace, the same file."""
+    there = "/mnt/libcuda.so.1"
+    script = f"mount -t tmpfs none /mnt && touch {there} && mount --bind {bench.library} {there}"
+    with Running(elsewhere(script, bench), tmp_path) as running:
+        running.finish()
+        assert launches(source, running.pid) == ROUNDS
