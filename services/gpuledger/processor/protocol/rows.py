@@ -2,50 +2,72 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import ItemsView, Iterator, KeysView
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
+from gpuledger.contract.windows import HOUR_NS
+from gpuledger.processor.protocol.packed import PackedRows
 from gpuledger.processor.protocol.values import WindowRow
+
+OPEN_HOURS = 3  # of a node, as objects: the one that runs, the one before, and one that is restated
 
 
 class Rows:
-    """A row for each closed window that may still be restated, by its start."""
+    """A row for each closed window that may still be restated, by its start.
+
+    The hours that were asked for last are held as objects, all others packed.
+    """
 
     def __init__(self) -> None:
         self.newest_inputs: int | None = None  # the highest closed window that has records
-        self._rows: dict[int, WindowRow] = {}
-        self._speaking: list[int] = []  # sorted: the windows that state something
+        self._open: dict[int, dict[int, WindowRow]] = {}  # by hour, the one asked for last at the end
+        self._packed: dict[int, PackedRows] = {}
+        self._speaking = array("q")  # sorted: the windows that state something
 
     def put(self, start: int, row: WindowRow) -> None:
         """A window was computed."""
-        before = self._rows.get(start)
-        self._rows[start] = row
+        hour = self._hour(start)
+        before = hour.get(start)
+        hour[start] = row
         if row.inputs and (self.newest_inputs is None or start > self.newest_inputs):
             self.newest_inputs = start
-        speaks = row.statement is not None
         spoke = before is not None and before.statement is not None
-        if speaks and not spoke:
-            insort(self._speaking, start)
+        if spoke != (row.statement is not None):
+            at = bisect_left(self._speaking, start)
+            if spoke:
+                del self._speaking[at]
+            else:
+                self._speaking.insert(at, start)
 
     def trim(self, before: int) -> None:
         """Forget the windows before that one, but for the last that states something."""
         spoken = bisect_left(self._speaking, before)
         kept = self._speaking[spoken - 1] if spoken else None
-        for start in [start for start in self._rows if start < before and start != kept]:
-            del self._rows[start]
-        self._speaking = self._speaking[max(0, spoken - 1) :]
+        for number in [n for n in (*self._open, *self._packed) if n * HOUR_NS < before]:
+            rows = self._taken(number)
+            left = {start: row for start, row in rows.items() if start >= before or start == kept}
+            if left:
+                self._packed[number] = PackedRows(left)
+        del self._speaking[: max(0, spoken - 1)]
 
     def get(self, start: int) -> WindowRow | None:
         """The row of a window; None where it is not closed."""
-        return self._rows.get(start)
+        return self._hour(start).get(start) if start in self else None
 
-    def items(self) -> ItemsView[int, WindowRow]:
-        """Every window and its row."""
-        return self._rows.items()
+    def items(self) -> Iterator[tuple[int, WindowRow]]:
+        """Every window and its row, in no order."""
+        for rows in list(self._open.values()):
+            yield from list(rows.items())
+        for packed in list(self._packed.values()):
+            yield from packed.unpack().items()
 
-    def starts(self) -> KeysView[int]:
-        """Every window."""
-        return self._rows.keys()
+    def starts(self) -> Iterator[int]:
+        """Every window, in no order."""
+        for rows in self._open.values():
+            yield from rows
+        for packed in self._packed.values():
+            yield from packed.starts
 
     def speaking_before(self, start: int) -> Iterator[int]:
         """Earlier windows that state something, the nearest first."""
@@ -58,10 +80,37 @@ class Rows:
             yield self._speaking[at]
 
     def __contains__(self, start: int) -> bool:
-        return start in self._rows
+        number = start // HOUR_NS
+        rows = self._open.get(number)
+        if rows is not None:
+            return start in rows
+        packed = self._packed.get(number)
+        if packed is None:
+            return False
+        at = bisect_left(packed.starts, start)
+        return at < len(packed.starts) and packed.starts[at] == start
 
     def __getitem__(self, start: int) -> WindowRow:
-        return self._rows[start]
+        return self._hour(start)[start]
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return sum(map(len, self._open.values())) + sum(len(one.starts) for one in self._packed.values())
+
+    def _hour(self, start: int) -> dict[int, WindowRow]:
+        """The rows of the hour of a window, open."""
+        number = start // HOUR_NS
+        self._open[number] = rows = self._taken(number)
+        if len(self._open) > OPEN_HOURS:
+            oldest = next(iter(self._open))
+            left = self._open.pop(oldest)
+            if left:
+                self._packed[oldest] = PackedRows(left)
+        return rows
+
+    def _taken(self, number: int) -> dict[int, WindowRow]:
+        """The rows of an hour, neither open nor packed any more."""
+        rows = self._open.pop(number, None)
+        if rows is not None:
+            return rows
+        packed = self._packed.pop(number, None)
+        return {} if packed is None else packed.unpack()
