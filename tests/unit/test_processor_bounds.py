@@ -13,6 +13,7 @@ from gpuledger.contract.windows import DAY_NS, HOUR_NS, WindowGrid
 from gpuledger.processor.progress import hours_to_write, loaded
 from gpuledger.processor.progress_writer import _expired, within
 from gpuledger.processor.protocol import (
+    Announcement,
     Batch,
     Label,
     Lifetime,
@@ -210,6 +211,14 @@ def test_a_record_of_progress_that_counts_no_bytes_is_read() -> None:
     (hour,) = hours_to_write(node, Batch((), {(NODE, START): WindowRow(0, 3, 0, 2)}, (), ()))
     (found,) = loaded([replace(hour, input_bytes=np.empty(0, np.int64))])
     assert found.rows == {START: WindowRow(0, 3, 0, 2)}
+
+
+def test_a_generation_that_reaches_further_back_than_windows_are_kept_is_noticed_once() -> None:
+    node = owner(DAY)
+    node.read(record(0, last=True))
+    assert not node.announce(Announcement(1, OPEN_FROM, START))
+    assert node.announce(Announcement(2, OPEN_FROM - W, START))
+    assert not node.announce(Announcement(2, OPEN_FROM - W, START))
 
 
 def test_what_was_not_committed_is_offered_again_and_what_another_committed_is_noticed() -> None:

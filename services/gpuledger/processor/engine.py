@@ -117,10 +117,7 @@ class Engine:
             return Round()
         if self._clock.boot_ns() >= self._next_mark_ns:
             self._next_mark_ns = self._clock.boot_ns() + int(self._settings.mark_interval_s * NS_PER_S)
-            news = announcements(self._configure().generations)
-            for ownership in self._owned.values():
-                for announcement in news:
-                    ownership.owner.announce(announcement)
+            self._announce()
             self._mark()
             self._refusals.tell(self._owned.values(), self._dead_letters, self._registry)
         return self._work()
@@ -190,6 +187,18 @@ class Engine:
             return self._assignment == self._serving
 
     # time
+
+    def _announce(self) -> None:
+        news = announcements(self._configure().generations)
+        for owner in [ownership.owner for ownership in self._owned.values()]:
+            for announcement in news:
+                if owner.announce(announcement):
+                    _log.warning(
+                        "a generation reaches further back than windows are kept: publish a replay",
+                        generation=announcement.number,
+                        partition=owner.partition,
+                        kept_from_ns=owner.open_from_ns,
+                    )
 
     def _mark(self) -> None:
         for owner in [o.owner for o in self._owned.values() if o.owner.has_mark]:

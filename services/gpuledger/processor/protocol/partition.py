@@ -107,14 +107,16 @@ class PartitionOwner:
         self._node(key).state_life(life)
         self._changed.add(key)
 
-    def announce(self, announcement: Announcement) -> None:
-        """A generation was announced."""
+    def announce(self, announcement: Announcement) -> bool:
+        """A generation was announced; whether it is news, and reaches further back than windows are kept."""
         before = self._generations
         self._generations = before.with_announcement(announcement)
-        if self._generations != before:
-            for node in self.nodes.values():
-                node.review(self._generations)
-            self._changed.update(self.nodes)
+        if self._generations == before:
+            return False
+        for node in self.nodes.values():
+            node.review(self._generations)
+        self._changed.update(self.nodes)
+        return announcement.start_ns < self._open_from
 
     def read(self, record: LogRecord) -> Reading:
         """Take the next record; raises OffsetGap where an offset before it is missing."""
