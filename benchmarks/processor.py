@@ -5,9 +5,10 @@
 Nodes of eight exclusive GPUs with eight training pods send windows of columnar batches; one worker closes
 and charges them, writes gpu.charges and gpu.progress, and commits. Events a second are counted from the
 broker's own timestamps: the events of all windows charged after the first arrival, over the time from the
-first arrival to the last. The baseline is what a first Faust program would be: one record an event, decoded
-with fastavro and added up in a dict. Both run alone, one after the other, beside the broker on the same
-machine.
+first arrival to the last; beside it stands how many times faster that is than these nodes make them, which
+is how fast a worker catches up. The baseline is what a first Faust program would be: one record an event,
+decoded with fastavro and added up in a dict. Both run alone, one after the other, beside the broker on the
+same machine.
 """
 
 from __future__ import annotations
@@ -309,6 +310,7 @@ def main() -> None:
         RUNS,
         spread=[min(values), max(values)],
         baseline_name="a plain Faust agent: one record an event, fastavro, a dict of sums",
+        times_real_time=value / (NODES * PARTS * EVENTS / (WINDOW_NS / 1e9)),
         shape=f"{NODES} nodes of {GPUS} GPUs, {WINDOWS} windows of {PARTS} batches of {EVENTS} events",
     )
 
