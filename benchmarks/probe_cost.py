@@ -24,6 +24,7 @@ from gpuledger.agent.probes.headers import ENVIRONMENT, link_bcc, prepare_kernel
 
 CALLS = 20_000
 RUNS = 7
+KINDS = ("bare", "empty", "agent", "tallied")
 FUNCTIONS = ("cuStreamSynchronize", "cuLaunchKernel")
 CODE = """
 static volatile unsigned long sink;
@@ -79,9 +80,9 @@ def empty_probes(library: Path) -> Iterator[None]:
 
 
 @contextmanager
-def agent_probes(library: Path) -> Iterator[ProbeSource]:
-    """The probes that the agent uses."""
-    source = ProbeSource()
+def agent_probes(library: Path, tally_calls_per_s: int | None = None) -> Iterator[ProbeSource]:
+    """The probes that the agent uses: a record of each call, or, at 0, tallies of all."""
+    source = ProbeSource(tally_calls_per_s=tally_calls_per_s)
     source.start()
     source.preattach(library)
     try:
@@ -98,26 +99,32 @@ def loop_of(library: Path) -> Callable[[int, int], float]:
 
 
 def measure(
-    loops: dict[str, Callable[[int, int], float]], launch: bool, source: ProbeSource
+    loops: dict[str, Callable[[int, int], float]], launch: bool, *sources: ProbeSource
 ) -> dict[str, Runs]:
     """ns a call of each loop, taken in turns, so that a busy machine is as busy for one as for the other."""
     values: dict[str, list[float]] = {name: [] for name in loops}
     for _ in range(RUNS + 1):
         for name, loop in loops.items():
             values[name].append(loop(int(launch), CALLS))
-            source.drain()
+            for source in sources:
+                source.drain()
     return {name: Runs(tuple(taken[1:])) for name, taken in values.items()}
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        libraries = {name: build(Path(directory, name)) for name in ("bare", "empty", "agent")}
+        libraries = {name: build(Path(directory, name)) for name in KINDS}
         loops = {name: loop_of(library) for name, library in libraries.items()}
-        with empty_probes(libraries["empty"]), agent_probes(libraries["agent"]) as source:
-            launch = measure(loops, True, source)
-            wait = measure(loops, False, source)
-            if source.losses().events:
-                raise SystemExit(f"probe_cost: lost events: {source.losses()}")
+        with (
+            empty_probes(libraries["empty"]),
+            agent_probes(libraries["agent"]) as source,
+            agent_probes(libraries["tallied"], 0) as tallying,
+        ):
+            launch = measure(loops, True, source, tallying)
+            wait = measure(loops, False, source, tallying)
+            for one in (source, tallying):
+                if one.losses().events:
+                    raise SystemExit(f"probe_cost: lost events: {one.losses()}")
     added = Runs(tuple(a - e for a, e in zip(launch["agent"].values, launch["empty"].values, strict=True)))
     write_figure(
         "probe_cost",
@@ -135,6 +142,8 @@ def main() -> None:
         whole_ns=launch["agent"].median,
         synchronize_added_ns=wait["agent"].median - wait["empty"].median,
         synchronize_empty_ns=wait["empty"].median,
+        tallied_added_ns=launch["tallied"].median - launch["empty"].median,
+        tallied_synchronize_added_ns=wait["tallied"].median - wait["empty"].median,
         calls=CALLS,
     )
 

@@ -50,14 +50,14 @@ class Event(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("time_ns", "duration_ns", "cgroup_id", "bytes")]
 
 
-def load() -> Any:
-    """The program and its ring, attached to every system call of this process alone."""
+def load(source: str = SOURCE) -> Any:
+    """A program ``fill`` and its ring, attached to every system call."""
     if link_bcc() is None or (headers := prepare_kernel_headers()) is None:
         raise SystemExit("ring_drain: needs python3-bpfcc and linux-headers")
     os.environ[ENVIRONMENT] = str(headers)
     bcc: Any = importlib.import_module("bcc")
     words, pages = RAW_EVENT.itemsize // 8, RING_BYTES // os.sysconf("SC_PAGE_SIZE")
-    text = SOURCE % {"words": words, "pages": pages}
+    text = source % {"words": words, "pages": pages}
     bpf = bcc.BPF(text=text.encode(), cflags=["-Wno-macro-redefined"])
     bpf.attach_raw_tracepoint(tp=b"sys_enter", fn_name=b"fill")
     return bpf

@@ -2,8 +2,8 @@
 
 Two sets of probes are on the same emulated library: one makes a record of each call, the other tallies all.
 So both see the very same calls of processes that share a device, and each set feeds windows of its own, which
-the core charges: `python -m benchmarks.tallies`. The figure is the largest difference of a consumer's share of
-a device's time in a window, in points. Needs root, a C compiler and libbpf or bcc.
+the core charges: `python -m benchmarks.tallies`. The figure is the largest difference of a consumer's share
+of a device's time in a window, in points. Needs root, a C compiler and libbpf or bcc.
 """
 
 from __future__ import annotations

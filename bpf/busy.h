@@ -4,8 +4,8 @@
 // of the next call that says that all is done. It is a matter of the whole process, whichever threads launch and wait.
 //
 // Such a time is a burst. A long one becomes a record with a count of 0 when it ends. Neighbouring short ones make a
-// run, up to RUN_NS long, which becomes one record: begin, end, how many bursts, and how much of it they took. What
-// nothing has ended is read from the table by user space. Telling twice does no harm, so nobody has to take it away.
+// run, up to RUN_NS long, which becomes one record: begin, end, how many bursts, and how much of it they took; the one
+// before each run is told by itself, as a sample of how long they are. What nothing has ended is read from the table by user space. Telling twice does no harm, so nobody has to take it away.
 //
 // Where records turn into tallies and back, user space must not be left with a launch that nothing ends. So the first
 // launch (BUSY_FRESH) and the first wait (BUSY_OPEN) of a process that becomes tallied still are records, and only
@@ -64,7 +64,7 @@ static __always_inline void tell_run(struct busy *busy, s32 ordinal)
 {
     if (busy->run_bursts && tell(busy, ordinal, busy->run_ns, busy->run_end_ns, busy->run_work_ns,
                                  busy->run_witnessed_ns, busy->run_launches, busy->run_bursts))
-        busy->run_bursts = 0;
+        busy->run_bursts = busy->sampled = 0;
 }
 
 static __always_inline void begin_work(struct busy *busy, s32 ordinal, u64 entry_ns)
@@ -92,10 +92,13 @@ static __always_inline void end_work(struct busy *busy, s32 ordinal, u64 entry_n
         witnessed_ns = length_ns;
     u64 start_ns = busy->opened_ns;
     busy->opened_ns = 0;
-    if (length_ns >= LONG_BURST_NS) {
+    if (length_ns >= LONG_BURST_NS)
         tell_run(busy, ordinal);
-        if (tell(busy, ordinal, start_ns, now_ns, length_ns, witnessed_ns, busy->opened_launches, 1))
+    if (length_ns >= LONG_BURST_NS || !busy->sampled) {
+        if (tell(busy, ordinal, start_ns, now_ns, length_ns, witnessed_ns, busy->opened_launches, 1)) {
+            busy->sampled = length_ns < LONG_BURST_NS;
             return;
+        }
     }
     if (!busy->run_bursts) {
         busy->run_ns = start_ns;

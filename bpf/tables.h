@@ -114,6 +114,7 @@ struct busy {
     u64 run_witnessed_ns;
     u64 run_launches;
     u64 run_bursts;
+    u64 sampled;           // of the short bursts since the last run the first was told by itself
     u64 cgroup_id;
     u64 start_ns;
     u64 pid;

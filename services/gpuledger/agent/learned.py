@@ -2,8 +2,8 @@
 
 A burst that a process launched and then waited for, with nobody else at work on the device from its begin to
 its end, took as long as it was outstanding; where all its launches are of one function and size, each took an
-equal part of that. What differs from time to time by more than a third is not learned: it depends on data, and
-the short ones are those that are alone the more often (emulator study, E5). The time from the call to the
+equal part of that. What differs from time to time by more than a third is not learned: it depends on data,
+and the short ones are those that are alone the more often (emulator study, E5). The time from the call to the
 wait's return is what the work took and what it cost to ask for it, some microseconds.
 """
 

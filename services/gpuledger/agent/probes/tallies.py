@@ -56,6 +56,7 @@ _BUSY: Final = np.dtype(
         ("run_witnessed_ns", "<u8"),
         ("run_launches", "<u8"),
         ("run_bursts", "<u8"),
+        ("sampled", "<u8"),
         ("cgroup_id", "<u8"),
         ("start_ns", "<u8"),
         ("pid", "<u8"),
