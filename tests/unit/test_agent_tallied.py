@@ -161,3 +161,12 @@ def test_under_pressure_tallies_of_the_kernel_are_tallied_on() -> None:
     assert sum(int(b.count.sum()) for b in found) == 1032
     assert sorted(intervals(found)) == [(2 * S, 5, 1, 1), (4 * S, 9, 1, 1)]
     assert {by for b in found for by in b.tallied_by.tolist()} == {BY_KERNEL, BY_AGENT}
+
+
+def test_a_window_without_runs_after_one_with_them_has_none() -> None:
+    bench = Bench()
+    bench.advance(S)
+    bench.cutter.add_events(run(2 * S, 3 * S))
+    assert intervals(batches(bench, W + EVENT_GRACE_NS))
+    for window in (2, 3):
+        assert intervals(batches(bench, window * W + EVENT_GRACE_NS)) == []

@@ -114,7 +114,8 @@ class TalliedProcesses:
         rows = np.stack((process, device, start, time, length, witnessed, launches, bursts))[:, order]
         rows = rows[:, np.r_[(rows[:3, 1:] != rows[:3, :-1]).any(axis=0), True]]
         later = rows[:, rows[3] > end_ns]
-        self._runs = [np.stack((later[0], later[1], later[3], later[3] - later[2], *later[4:]))]
+        kept = np.stack((later[0], later[1], later[3], later[3] - later[2], *later[4:]))
+        self._runs = [kept] if kept.shape[1] else []
         process, device, start, time, length, witnessed, launches, bursts = rows[
             :, (rows[2] < end_ns) & (rows[3] > start_ns)
         ]
