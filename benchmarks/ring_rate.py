@@ -4,8 +4,8 @@ Threads of one process launch and wait on a stub library for some seconds while 
 ring as often as the agent does; then what came out is compared with what the process says that it called:
 `python -m benchmarks.ring_rate`. The trap of each call is what bounds the rate on a small machine, so the
 rate that was reached is part of the figure. Beside it, `ring`: records of the same size, written without a
-trap at each system call of a busy loop, as fast as that goes, and with no tallies to fall back on. Needs root,
-a C compiler, libbpf or bcc, and for `ring` bcc.
+trap at each system call of a busy loop, as fast as that goes, and with no tallies to fall back on. Needs
+root, a C compiler, libbpf or bcc, and for `ring` bcc.
 """
 
 from __future__ import annotations
