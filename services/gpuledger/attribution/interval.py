@@ -1,11 +1,11 @@
 """The interval that a process's busy time lies in: a rule, not yet a calibration.
 
-Measured: from the lesser to the greater of both views, and a point; without the kernel's view, five points.
-Estimated: two points, and the part of the estimate that is in doubt may be wrong altogether: downwards for
-the process itself, upwards for the others as far as they had work outstanding. In doubt is what rests on work
-whose end was not witnessed or that was shorter than a time slice (seen.py, ``doubtful``). Who has such brief
-bursts may also have had all that they allow, and the others so much less.
-"""
+Measured: from the lesser to the greater of both views, and a point; without the kernel's view, five
+points. Estimated: two points, and the part of the estimate that is in doubt may be wrong altogether:
+downwards for the process itself, upwards for the others as far as they had work outstanding. In doubt is
+what rests on work whose end was not witnessed or that was shorter than a time slice (seen.py,
+``doubtful``). Who has such brief bursts may also have had all that they allow, and the others so much
+less."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ class Interval(NamedTuple):
     high: float
 
 
+def _unevenness(process: ProcessView) -> float:
+    """The part of its outstanding time (0..1) that is in doubt, with what longer bursts may come off wrong
+    by."""
+    if not process.outstanding:
+        return 0.0
+    return min(1.0, (max(process.end_unseen, process.brief) + process.uneven) / process.outstanding)
+
+
 def intervals(
     length: int,
     processes: list[ProcessView],
@@ -35,7 +43,10 @@ def intervals(
 ) -> list[Interval]:
     """The interval of each process's ``busy`` ns. ``measured``: they are NVML's; ``witnessed``: every
     context's calls are seen; ``wide_ns``: a disagreement with a slow sample."""
-    at_stake = [part * process.doubtful for process, part in zip(processes, busy, strict=True)]
+    at_stake = [
+        part * max(process.doubtful, 0.0 if process.known else _unevenness(process))
+        for process, part in zip(processes, busy, strict=True)
+    ]
     total = sum(at_stake)
     spare = [
         0.0 if process.known else max(0.0, process.cap - part) * process.doubtful

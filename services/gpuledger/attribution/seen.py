@@ -20,9 +20,9 @@ class ProcessView:
 
     ``estimated`` is processor sharing, ``outstanding`` its time with work outstanding: ``alone`` without
     others, ``end_unseen`` without a witnessed end, ``brief`` in bursts shorter than a time slice beside
-    others. ``cap`` and ``tight`` are the most that it can have had by how fast its bursts can be, the first
-    for brief bursts only. ``learned`` is what learned durations sum to, over ``outstanding`` less
-    ``unlearned``.
+    others; ``uneven`` is what longer bursts may come off wrong by, a part of a slice each. ``cap`` and
+    ``tight`` are the most that it can have had by how fast its bursts can be, the first for brief bursts
+    only. ``learned`` is what learned durations sum to, over ``outstanding`` less ``unlearned``.
     """
 
     consumer: ConsumerKey
@@ -33,6 +33,7 @@ class ProcessView:
     alone: float = 0.0
     end_unseen: float = 0.0
     brief: float = 0.0
+    uneven: float = 0.0
     cap: float = 0.0
     tight: float = 0.0
     learned: float = 0.0

@@ -47,9 +47,9 @@ class Shares(NamedTuple):
 
     ``estimated``: processor sharing. ``outstanding``: all of it, ``alone`` nobody else had any,
     ``unwitnessed`` its end was not seen, ``brief`` in bursts shorter than a time slice beside others, or
-    with more SMs asked for than there are. ``cap`` and ``tight``: the most that it can have worked by its
-    fastest bursts, the first for brief ones only. ``learned``: by learned durations, and ``unlearned`` what
-    is outstanding without any.
+    with more SMs asked for than there are; ``uneven`` what longer ones may come off wrong by. ``cap`` and
+    ``tight``: the most that it can have worked by its fastest bursts, the first for brief ones only.
+    ``learned``: by learned durations, and ``unlearned`` what is outstanding without any.
     """
 
     cell: Longs
@@ -59,6 +59,7 @@ class Shares(NamedTuple):
     alone: Longs
     unwitnessed: Longs
     brief: Longs
+    uneven: Longs
     cap: Longs
     tight: Longs
     learned: Longs
@@ -125,10 +126,13 @@ def processor_sharing(
     fits = bursts.most[of]
     if not uncut:
         fits = (fits * (length / whole)).astype(np.int64)
-    brief = np.where(short, length - alone, np.minimum(length - alone, UNEVEN_NS))
+    beside = length - alone
+    brief = np.where(short, beside, 0)
+    uneven = np.where(short, 0, np.minimum(beside, UNEVEN_NS))
     if percentages is not None:
         by_sm = percentages.by_sm[cell]
         brief = np.where(by_sm, crowded, brief)
+        uneven = np.where(by_sm, 0, uneven)
         fits = np.where(by_sm, length, fits)
     cap = np.where(short, fits, length)
     unwitnessed = np.where(intervals.witnessed[of], 0, length)
@@ -150,6 +154,7 @@ def processor_sharing(
         alone=sums(alone),
         unwitnessed=sums(unwitnessed),
         brief=sums(brief),
+        uneven=sums(uneven),
         cap=sums(cap),
         tight=sums(fits),
         learned=np.zeros(len(outstanding), np.int64),

@@ -18,7 +18,18 @@ from gpuledger.contract.fields import Field
 
 LONG_SAMPLE_RATIO = 1.05  # of the window; a sample longer than this says little about the one window
 OCCUPANCY_FIELDS = (Field.ENGINE_ACTIVE, Field.SM_ACTIVE, Field.GPU_UTILIZATION)
-SHARED = ("estimated", "outstanding", "alone", "end_unseen", "brief", "cap", "tight", "learned", "unlearned")
+SHARED = (
+    "estimated",
+    "outstanding",
+    "alone",
+    "end_unseen",
+    "brief",
+    "uneven",
+    "cap",
+    "tight",
+    "learned",
+    "unlearned",
+)
 """What a ProcessView sums up of Shares, in the order of its columns."""
 
 
