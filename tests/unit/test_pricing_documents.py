@@ -142,7 +142,13 @@ def test_a_price_in_another_currency_needs_a_rate_from_its_first_instant():
 
 
 @pytest.mark.parametrize(
-    "name", ["deploy/examples/prices.yaml", "deploy/examples/teams.yaml", "deploy/demo/prices.yaml"]
+    "name",
+    [
+        "deploy/examples/prices.yaml",
+        "deploy/examples/teams.yaml",
+        "deploy/examples/budgets.yaml",
+        "deploy/demo/prices.yaml",
+    ],
 )
 def test_the_documents_that_come_with_the_project_are_valid(name):
     assert read_files([ROOT / name])

@@ -1,4 +1,4 @@
-"""`gpuledger config check|apply`: prices and teams from YAML."""
+"""`gpuledger config check|apply`: prices, teams and budgets from YAML."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from gpuledger.contract.errors import Refused
 EXIT_WOULD_CHANGE = 4  # --dry-run: a version would be published; 0: none would
 
 app = typer.Typer(
-    help="Prices and teams: documents in git, numbered versions in Kafka.",
+    help="Prices, teams and budgets: documents in git, numbered versions in Kafka.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 
-Files = Annotated[list[Path], typer.Argument(help="YAML files; each holds prices or teams.")]
+Files = Annotated[list[Path], typer.Argument(help="YAML files; each holds prices, teams or budgets.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

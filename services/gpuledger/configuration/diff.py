@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from gpuledger.contract.money import format_nano
-from gpuledger.contract.records import CurrencyRate, PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
+from gpuledger.contract.records import (
+    Budget,
+    BudgetRule,
+    BudgetsVersion,
+    CurrencyRate,
+    PriceBookVersion,
+    PriceEntry,
+    TeamMapVersion,
+    TeamRule,
+)
+from gpuledger.contract.windows import HOUR_NS
 from gpuledger.pricing.check import day
 from gpuledger.pricing.currencies import FOREVER_NS
 from gpuledger.pricing.yaml_documents import Version
@@ -34,6 +44,9 @@ def diff(old: Version | None, new: Version) -> list[Line]:
                 {_rate_name(rate): [rate] for rate in new.rates},
             ),
         ]
+    if isinstance(new, BudgetsVersion):
+        budgets = old.budgets if isinstance(old, BudgetsVersion) else ()
+        return list(_entries(_told_budgets(budgets), _told_budgets(new.budgets)))
     teams = old if isinstance(old, TeamMapVersion) else None
     return [
         *_setting("default_team", teams.default_team if teams else "", new.default_team),
@@ -57,6 +70,60 @@ def _series(entries: Iterable[PriceEntry]) -> dict[str, list[Any]]:
 
 def _by_id(rules: Sequence[TeamRule]) -> dict[str, list[Any]]:
     return {rule.id: [rule] for rule in rules}
+
+
+def _told_budgets(budgets: Iterable[Budget]) -> dict[str, list[Any]]:
+    """With thresholds and rules in words, which compare, where arrays do not."""
+    return {budget.id: [_BudgetInWords.of(budget)] for budget in budgets}
+
+
+@dataclass(frozen=True)
+class _BudgetInWords:
+    id: str
+    period: str
+    name: str
+    scope: str
+    rolling: str
+    fixed_from_ns: int | None
+    fixed_to_ns: int | None
+    time_zone: str
+    amount_nano: int | None
+    currency: str
+    gpu_hours: str
+    thresholds: str
+    counts: str
+    rules: str
+    effective_from_ns: int
+    effective_to_ns: int | None
+
+    @staticmethod
+    def of(budget: Budget) -> _BudgetInWords:
+        return _BudgetInWords(
+            id=budget.id,
+            period=budget.period,
+            name=budget.name,
+            scope=_pairs(budget.scope) or "everything",
+            rolling="" if budget.rolling_ns is None else f"{budget.rolling_ns // HOUR_NS}h",
+            fixed_from_ns=budget.fixed_from_ns,
+            fixed_to_ns=budget.fixed_to_ns,
+            time_zone=budget.time_zone,
+            amount_nano=budget.amount_nano,
+            currency=budget.currency,
+            gpu_hours="" if budget.amount_gpu_ns is None else f"{budget.amount_gpu_ns / HOUR_NS:g}",
+            thresholds=" ".join(f"{ppm / 10_000:g}%" for ppm in budget.thresholds_ppm.tolist()),
+            counts=" ".join(budget.counts),
+            rules="; ".join(map(_rule_text, budget.rules)),
+            effective_from_ns=budget.effective_from_ns,
+            effective_to_ns=budget.effective_to_ns,
+        )
+
+
+def _rule_text(rule: BudgetRule) -> str:
+    return f"{rule.kind} {_pairs(rule.parameters)}"
+
+
+def _pairs(items: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in sorted(items.items()))
 
 
 def _rate_name(rate: CurrencyRate) -> str:
@@ -83,7 +150,7 @@ def _told(items: list[Any]) -> str:
         for field in fields(first)
         if field.name not in ("id", "source", "details", "list_price_nano_per_hour")
         and (value := getattr(first, field.name)) != field.default
-        and value not in ({}, "", 0)
+        and value not in ({}, "", 0, None)
     ]
     return ", ".join(texts) + (f", and {len(items) - 1} later intervals" if len(items) > 1 else "")
 

@@ -8,7 +8,7 @@ from gpuledger.configuration.effect import Effect, add_price_effect
 from gpuledger.configuration.ledger import gpus_of_nodes, hours_of, opened, windows_of
 from gpuledger.configuration.plan import Applied
 from gpuledger.configuration.team_effect import add_team_effect
-from gpuledger.contract.records import PriceBookVersion, TeamMapVersion
+from gpuledger.contract.records import BudgetsVersion, PriceBookVersion, TeamMapVersion
 from gpuledger.pricing.changes import (
     PriceChange,
     cause_of,
@@ -33,6 +33,8 @@ def foresee(planned: Applied, now_ns: int, url: str | None) -> Effect:
             with opened(url) as warehouse:
                 _prices(effect, warehouse, changes, books, new)
         return effect
+    if isinstance(new, BudgetsVersion):
+        return Effect([])  # no budget changes a charge
     maps = [version for version in planned.known if isinstance(version, TeamMapVersion)]
     stretches = past_team_changes(maps, new, until_ns)
     effect = Effect(ranges_to_restate((start, end, "") for start, end in stretches))

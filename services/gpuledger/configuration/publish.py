@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, SchemaRegistry, framed
 from gpuledger.configuration.plan import Applied, plan_version
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import KafkaUnavailable, Refused
-from gpuledger.contract.records import PriceBookVersion, TeamMapVersion, decode_as, record_name
+from gpuledger.contract.records import (
+    BudgetsVersion,
+    PriceBookVersion,
+    TeamMapVersion,
+    decode_as,
+    record_name,
+)
 from gpuledger.contract.topics import CHARGES, topic_of
 from gpuledger.contract.windows import NS_PER_S
 from gpuledger.contract.wire import unframe
 from gpuledger.pricing.yaml_documents import Version
 
 PARTITION = 0  # documents of a kind have one order
-KIND_OF_RECORD: dict[str, str] = {"PriceBookVersion": "prices", "TeamMapVersion": "teams"}
+KIND_OF_RECORD: dict[str, str] = {
+    "PriceBookVersion": "prices",
+    "TeamMapVersion": "teams",
+    "BudgetsVersion": "budgets",
+}
+Kind: TypeAlias = type[PriceBookVersion] | type[TeamMapVersion] | type[BudgetsVersion]
 LEADER_WAIT_NS = 20 * NS_PER_S  # an election takes a few seconds; a broker that is away is not waited for
 LEADER_PAUSE_S = 0.25
 CLIENT_ID = "gpuledger-config"
@@ -26,7 +39,7 @@ class Documents:
         self._settings = settings
         self._clock = clock
 
-    def versions(self, kind: type[PriceBookVersion] | type[TeamMapVersion]) -> list[Version]:
+    def versions(self, kind: Kind) -> list[Version]:
         """Every version of a kind of document; of two with one number the first holds.
 
         Raises Unavailable, and BadRecord where the topic holds something else.
@@ -38,7 +51,7 @@ class Documents:
         self,
         reader: PartitionReader,
         registry: SchemaRegistry,
-        kind: type[PriceBookVersion] | type[TeamMapVersion],
+        kind: Kind,
     ) -> list[Version]:
         topic = topic_of(kind.__name__)
         self._await_leader(reader, topic)
@@ -81,7 +94,7 @@ class Documents:
         first of two equal numbers holds, and this one was the second.
         """
         name = record_name(document)
-        kind = PriceBookVersion if isinstance(document, PriceBookVersion) else TeamMapVersion
+        kind = type(document)
         with PartitionReader(self._settings, CLIENT_ID) as reader, SchemaRegistry(self._settings) as registry:
             known = self._read(reader, registry, kind)
             if seen is not None and len(seen.known) != len(known):

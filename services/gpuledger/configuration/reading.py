@@ -10,11 +10,11 @@ from gpuledger.bus import BusSettings
 from gpuledger.configuration.publish import KIND_OF_RECORD, Documents
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError, Refused
-from gpuledger.contract.records import PriceBookVersion, TeamMapVersion
+from gpuledger.contract.records import BudgetsVersion, PriceBookVersion, TeamMapVersion
 from gpuledger.pricing.yaml_documents import InvalidDocument, Version, places_of_ids, read_documents
 from gpuledger.pricing.yaml_values import instant_ns
 
-V = TypeVar("V", PriceBookVersion, TeamMapVersion)
+V = TypeVar("V", PriceBookVersion, TeamMapVersion, BudgetsVersion)
 
 
 def read_files(files: Sequence[Path]) -> list[Version]:

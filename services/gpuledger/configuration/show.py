@@ -12,7 +12,13 @@ from gpuledger.configuration.diff import Line
 from gpuledger.configuration.effect import Effect
 from gpuledger.configuration.plan import Applied
 from gpuledger.contract.money import format_nano
-from gpuledger.contract.records import PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
+from gpuledger.contract.records import (
+    Budget,
+    BudgetsVersion,
+    PriceBookVersion,
+    PriceEntry,
+    TeamRule,
+)
 from gpuledger.contract.windows import HOUR_NS
 from gpuledger.pricing import MATCH_FIELDS
 from gpuledger.pricing.check import day
@@ -21,6 +27,7 @@ from gpuledger.pricing.yaml_documents import Version
 
 PIPED_WIDTH = 200  # columns; whole lines for whoever reads them
 MAX_LINES = 40  # of a diff; more is a document that is another one
+PPM_OF_PERCENT = 10_000
 MONEY_DIGITS = 2  # of an estimate
 SIGN_STYLE = {"+": "green", "-": "red", "~": "yellow"}
 
@@ -41,6 +48,8 @@ def summary(document: Version) -> dict[str, Any]:
             "prices": prices,
             "notices": notices(document),
         }
+    if isinstance(document, BudgetsVersion):
+        return {"kind": "budgets", "budgets": [_budget_line(budget) for budget in document.budgets]}
     rules = [{"id": rule.id, "team": rule.team, "from_label": rule.label_key} for rule in document.rules]
     return {"kind": "teams", "default_team": document.default_team, "rules": rules}
 
@@ -55,12 +64,15 @@ def _price_line(entry: PriceEntry) -> dict[str, Any]:
     }
 
 
-def print_document(out: Console, document: PriceBookVersion | TeamMapVersion) -> None:
+def print_document(out: Console, document: Version) -> None:
     """What a document holds, and what should be known about it."""
     if isinstance(document, PriceBookVersion):
         out.print(_prices(document))
         for notice in notices(document):
             out.print(f"[bold yellow]note:[/] {notice}")
+        return
+    if isinstance(document, BudgetsVersion):
+        out.print(_budgets(document))
         return
     table = Table("id", "team", "cost centre", "priority", title="Teams")
     for rule in document.rules:
@@ -78,6 +90,40 @@ def _prices(document: PriceBookVersion) -> Table:
         until = "further notice" if entry.effective_to_ns is None else day(entry.effective_to_ns)
         table.add_row(entry.id, entry.per, price, _match_text(entry), since, until)
     return table
+
+
+def _budgets(document: BudgetsVersion) -> Table:
+    table = Table("id", "for", "period", "amount", "thresholds", "counts", "rules", title="Budgets")
+    for budget in document.budgets:
+        scope = " ".join(f"{name}={value}" for name, value in budget.scope.items()) or "everything"
+        thresholds = " ".join(f"{ppm / PPM_OF_PERCENT:g}%" for ppm in budget.thresholds_ppm.tolist())
+        rules = " ".join(rule.kind for rule in budget.rules)
+        counts = " ".join(budget.counts)
+        period = f"{budget.period} ({budget.time_zone})"
+        table.add_row(budget.id, scope, period, amount_text(budget), thresholds, counts, rules)
+    return table
+
+
+def amount_text(budget: Budget) -> str:
+    """A budget's amount for people."""
+    if budget.amount_nano is not None:
+        return f"{format_nano(budget.amount_nano, MONEY_DIGITS)} {budget.currency}"
+    return f"{(budget.amount_gpu_ns or 0) / HOUR_NS:g} GPU-hours"
+
+
+def _budget_line(budget: Budget) -> dict[str, Any]:
+    return {
+        "id": budget.id,
+        "scope": dict(budget.scope),
+        "period": budget.period,
+        "time_zone": budget.time_zone,
+        "amount": None if budget.amount_nano is None else format_nano(budget.amount_nano),
+        "currency": budget.currency,
+        "amount_gpu_ns": budget.amount_gpu_ns,
+        "thresholds_ppm": budget.thresholds_ppm.tolist(),
+        "counts": list(budget.counts),
+        "rules": [rule.kind for rule in budget.rules],
+    }
 
 
 def _match_text(entry: PriceEntry) -> str:

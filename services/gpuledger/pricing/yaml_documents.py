@@ -1,4 +1,4 @@
-"""Price lists and team maps from YAML, checked whole: either a version or every mistake with its line."""
+"""Prices, teams and budgets from YAML, checked whole: either a version or every mistake with its line."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from typing import TypeAlias, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gpuledger.contract.errors import BadRecord, ConfigError
-from gpuledger.contract.records import CurrencyRate, PriceBookVersion, TeamMapVersion, TeamRule, encode
+from gpuledger.contract.records import (
+    BudgetsVersion,
+    CurrencyRate,
+    PriceBookVersion,
+    TeamMapVersion,
+    TeamRule,
+    encode,
+)
 from gpuledger.pricing.check import check_book
 from gpuledger.pricing.entries import PROVISIONAL, WRITTEN_OFF, entries_of
+from gpuledger.pricing.yaml_budgets import BudgetsDocument
 from gpuledger.pricing.yaml_lines import Path, Plain, read_yaml
 from gpuledger.pricing.yaml_prices import PricesDocument
 from gpuledger.pricing.yaml_teams import TeamRuleModel, TeamsDocument
 
-Version: TypeAlias = PriceBookVersion | TeamMapVersion
+Version: TypeAlias = PriceBookVersion | TeamMapVersion | BudgetsVersion
 M = TypeVar("M", bound=BaseModel)
-V = TypeVar("V", PriceBookVersion, TeamMapVersion)
-KINDS = ("prices", "teams")
-WITH_IDS = ("prices", "spot", "owned", "commitments", "rules")
+V = TypeVar("V", PriceBookVersion, TeamMapVersion, BudgetsVersion)
+KINDS = ("prices", "teams", "budgets")
+WITH_IDS = ("prices", "spot", "owned", "commitments", "rules", "budgets")
 
 
 class InvalidDocument(ConfigError):
@@ -94,6 +102,8 @@ def _read(plain: Plain, text: str) -> Version:
         return _prices(plain, text)
     if kind == "teams":
         return _teams(plain, text)
+    if kind == "budgets":
+        return _budgets(plain, text)
     raise InvalidDocument([f"{plain.where(('kind',))}: kind must be one of {', '.join(KINDS)}"])
 
 
@@ -122,14 +132,7 @@ def _prices(plain: Plain, text: str) -> PriceBookVersion:
 
 def _teams(plain: Plain, text: str) -> TeamMapVersion:
     document = _parse(TeamsDocument, plain)
-    seen: set[str] = set()
-    problems = []
-    for index, rule in enumerate(document.rules):
-        if rule.id in seen:
-            problems.append(f"{plain.where(('rules', index))}: the id {rule.id} is there twice")
-        seen.add(rule.id)
-    if problems:
-        raise InvalidDocument(problems)
+    _unique(plain, "rules", [rule.id for rule in document.rules])
     version = TeamMapVersion(
         version=1,
         active_from_ns=0,
@@ -139,6 +142,31 @@ def _teams(plain: Plain, text: str) -> TeamMapVersion:
         rules=[_rule(rule) for rule in document.rules],
     )
     return _small_enough(version, plain)
+
+
+def _budgets(plain: Plain, text: str) -> BudgetsVersion:
+    document = _parse(BudgetsDocument, plain)
+    _unique(plain, "budgets", [budget.id for budget in document.budgets])
+    version = BudgetsVersion(
+        version=1,
+        active_from_ns=0,
+        document=text,
+        document_sha256=_digest(text),
+        budgets=[budget.record() for budget in document.budgets],
+    )
+    return _small_enough(version, plain)
+
+
+def _unique(plain: Plain, section: str, ids: list[str]) -> None:
+    """Raises InvalidDocument where an id is there twice."""
+    first = {name: index for index, name in reversed(list(enumerate(ids)))}
+    problems = [
+        f"{plain.where((section, index))}: the id {name} is there twice"
+        for index, name in enumerate(ids)
+        if first[name] != index
+    ]
+    if problems:
+        raise InvalidDocument(problems)
 
 
 def _rule(rule: TeamRuleModel) -> TeamRule:
