@@ -5,6 +5,7 @@ All randomness comes from one seed. Time goes in ticks of a second; a window has
 
 from tests.support.protocol_world.agent import Agent
 from tests.support.protocol_world.checks import violations
-from tests.support.protocol_world.world import Faults, Switches, World
+from tests.support.protocol_world.mixture import Faults, Switches
+from tests.support.protocol_world.world import World
 
 __all__ = ["Agent", "Faults", "Switches", "World", "violations"]

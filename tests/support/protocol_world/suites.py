@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.support.protocol_world.mixture import Faults
 from tests.support.protocol_world.scale import RULES, WINDOW_NS
-from tests.support.protocol_world.world import Faults
 
 ALL = Faults().weights
 TAKEOVERS = {**ALL, "worker_crash": 5, "zombie": 8, "zombie_dies": 0.5, "amendment": 2, "stray": 1}
