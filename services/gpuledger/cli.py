@@ -41,6 +41,7 @@ COMMANDS = {
     "prices": "gpuledger.configuration.prices_cli:app",
     "teams": "gpuledger.configuration.teams_cli:app",
     "simulate": "gpuledger.simulate.cli:simulate",
+    "archive": "gpuledger.archive.cli:app",
     "topics": "gpuledger.bus.cli:topics_app",
     "schemas": "gpuledger.bus.cli:schemas_app",
 }

@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "warehouse": {"contract", "localstack"},
     "sink": {"contract", "bus", "logs", "warehouse"},
     "localstack": {"contract", "bus"},
+    "archive": {"contract", "bus"},
 }
 PURE = {"contract", "pricing", "attribution"}
 IMPURE_MODULES = {

@@ -10,7 +10,8 @@ GpuledgerError
 │   ├── KafkaUnavailable
 │   │   └── ProducerBroken   this producer is of no more use; make another, send again in order
 │   ├── RegistryUnavailable
-│   └── WarehouseUnavailable
+│   ├── WarehouseUnavailable
+│   └── StoreUnavailable     where the archive lies
 ├── Fenced               another owner took over; stop at once
 ├── WarehouseError       the warehouse refused a statement; carries ClickHouse's code
 └── Unsupported          this machine can not do it (no eBPF, no NVML); says what is missing
@@ -80,6 +81,22 @@ class RegistryUnavailable(Unavailable):
 
 class WarehouseUnavailable(Unavailable):
     """ClickHouse does not answer, or answers that it is overloaded or read-only."""
+
+
+class StoreUnavailable(Unavailable):
+    """The directory or object store of the archive does not answer, or refuses."""
+
+
+class TargetAway(Unavailable):
+    """A target of notices does not answer or does not let us in; ``wait_s`` is the pause it asked for."""
+
+    def __init__(self, message: str, wait_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
+
+
+class TargetRefused(GpuledgerError):
+    """A target of notices understood the notice and will never take it."""
 
 
 class Fenced(GpuledgerError):

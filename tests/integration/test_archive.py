@@ -1,0 +1,173 @@
+"""Archiving a real Kafka under kill -9, to a directory and to an S3-compatible server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from gpuledger.archive.archiver import ARCHIVED, Archiver
+from gpuledger.archive.compact import compact
+from gpuledger.archive.log import ArchiveLog, chain_of
+from gpuledger.archive.store import Directory, Objects, Store
+from gpuledger.archive.verify import verify
+from gpuledger.archive.writing import commit, lost_to_retention
+from gpuledger.bus import (
+    BusSettings,
+    Outgoing,
+    SchemaRegistry,
+    TransactionalProducer,
+    apply_topics,
+    register_all,
+)
+from gpuledger.contract import topics
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.errors import Refused
+from gpuledger.contract.identity import NodeKey
+from gpuledger.localstack import Kafka, Registry
+from tests.support.children import tied
+from tests.support.fleet import WINDOW_NS, Node, Sender, read_all, recent_start
+
+PATIENCE_S = 120.0
+
+
+@pytest.fixture
+def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
+    new_kafka.start()
+    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
+    apply_topics(bus, partitions=2, replication=1)
+    with SchemaRegistry(bus) as schemas:
+        register_all(schemas)
+    return bus
+
+
+@pytest.fixture
+def sender(own_bus: BusSettings) -> Iterator[Sender]:
+    sender = Sender(own_bus)
+    yield sender
+    sender.close()
+
+
+@pytest.fixture
+def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
+    """A bucket of an S3-compatible server."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {"endpoint_url": f"http://{host}:{port}"}
+    store = Objects("s3://history/gpuledger", options)
+    store._fs.mkdir("history")
+    yield store
+    server.stop()
+
+
+def archiving(bus: BusSettings, url: str) -> subprocess.Popen[bytes]:
+    environment = {
+        **os.environ,
+        "GPULEDGER_KAFKA_BOOTSTRAP": bus.kafka_bootstrap,
+        "GPULEDGER_REGISTRY_URL": bus.registry_url,
+    }
+    command = [sys.executable, "-m", "gpuledger", "archive", "run", url, "--every", "0.2"]
+    return subprocess.Popen(
+        tied(command), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def archived(store: Store) -> int:
+    return sum(chain_of(store, topics.TELEMETRY, partition).end or 0 for partition in range(2))
+
+
+def assert_equal(bus: BusSettings, store: Store) -> None:
+    """The archive holds every record of every input topic, byte for byte, once."""
+    log = ArchiveLog(store)
+    for topic in ARCHIVED:
+        there = read_all(bus, topic)
+        if there:
+            places = range(log.partitions(topic))
+            assert [record for p in places for record in log.read_to_end(topic, p)] == there
+    verdict = verify(store)
+    assert verdict.problems == []
+
+
+def test_every_record_is_archived_once_under_kill_9(
+    own_bus: BusSettings, sender: Sender, tmp_path: Path
+) -> None:
+    store = Directory(tmp_path / "archive")
+    sender.prices()
+    nodes = [Node(NodeKey(cluster, f"n{i}")) for cluster in ("a", "b") for i in range(3)]
+    start = recent_start(100)
+    process = archiving(own_bus, store.url)
+    kills = 0
+    for i in range(40):
+        for node in nodes:
+            sender.telemetry(node.window(start + i * WINDOW_NS))
+        if i % 10 == 9:
+            before = archived(store)
+            deadline = time.monotonic() + PATIENCE_S
+            while archived(store) == before and process.poll() is None:
+                assert time.monotonic() < deadline, "nothing more was archived"
+                time.sleep(0.02)
+            process.kill()
+            process.wait(10)
+            kills += 1
+            process = archiving(own_bus, store.url)
+    deadline = time.monotonic() + PATIENCE_S
+    while archived(store) < 40 * len(nodes) * 3:
+        assert time.monotonic() < deadline, f"{archived(store)} archived"
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(60) == 0
+    assert kills == 4
+    assert_equal(own_bus, store)
+    assert len(chain_of(store, topics.TELEMETRY, 0).commits) > 2
+    compact(store, time.time_ns() // 1_000_000 + 2 * 3_600_000)
+    assert_equal(own_bus, store)
+    assert len(chain_of(store, topics.TELEMETRY, 0).commits) <= 2  # one for each hour of arrival
+
+
+def test_an_object_store_holds_the_same_and_refuses_a_second_writer(
+    own_bus: BusSettings, sender: Sender, objects: Objects
+) -> None:
+    node = Node(NodeKey("a", "n"))
+    start = recent_start(10)
+    sender.prices()
+    for i in range(2):
+        sender.telemetry(node.window(start + i * WINDOW_NS))
+        archiver = Archiver(own_bus, objects, SystemClock())
+        assert archiver.run(lambda: False, once=True).records == (4 if i == 0 else 3)
+        archiver.close()
+    assert_equal(own_bus, objects)
+    compact(objects, time.time_ns() // 1_000_000 + 2 * 3_600_000)
+    assert_equal(own_bus, objects)
+    partition = next(p for p in range(2) if chain_of(objects, topics.TELEMETRY, p).end)
+    with pytest.raises(Refused, match="another archiver"):
+        commit(objects, lost_to_retention(topics.TELEMETRY, partition, 0, 2))
+
+
+def test_marks_of_transactions_are_no_holes_and_another_cluster_is_refused(
+    own_bus: BusSettings, tmp_path: Path
+) -> None:
+    store = Directory(tmp_path / "archive")
+    with TransactionalProducer(own_bus, "test", "archive-test") as producer:
+        for number in range(3):
+            producer.commit([Outgoing(topics.DEAD_LETTERS, b"a/n", b"%d" % number, (("h", None),), 1)])
+    archiver = Archiver(own_bus, store, SystemClock())
+    assert archiver.run(lambda: False, once=True).records == 3
+    archiver.close()
+    (entry,) = chain_of(store, topics.DEAD_LETTERS, 1).commits
+    assert entry.absent == ((1, 1), (3, 1))
+    assert_equal(own_bus, store)
+    store.put("archive.json", b'{"format": 1, "kafka_cluster": "another"}')
+    archiver = Archiver(own_bus, store, SystemClock())
+    with pytest.raises(Refused, match="is the archive of Kafka cluster another"):
+        archiver.run(lambda: False, once=True)
+    archiver.close()
