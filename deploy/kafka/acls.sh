@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The least that each service's user needs. Usage:
 #   acls.sh BOOTSTRAP ADMIN.properties     (kafka-acls.sh of the Kafka distribution must be in PATH)
-# Users: gpuledger-agent, -processor, -sink, -admin. Repeating it changes nothing.
+# Users: gpuledger-agent, -processor, -sink, -budgets, -admin. Repeating it changes nothing.
 set -euo pipefail
 bootstrap=${1:?BOOTSTRAP, host:port} admin=${2:?a properties file that lets an administrator in}
 
@@ -28,6 +28,14 @@ allow gpuledger-processor --transactional-id gpuledger- --resource-pattern-type 
 allow gpuledger-sink --topic gpu.charges --topic gpu.breaches -- Read Describe
 allow gpuledger-sink --topic gpu.dead-letters -- Write Describe
 allow gpuledger-sink --group gpuledger- --resource-pattern-type prefixed -- Read
+
+# Budgets are counted from the ledger, and each change of a breach is told.
+allow gpuledger-budgets --topic gpu.charges --topic gpu.budgets --topic gpu.prices --topic gpu.budget-subtotals \
+  --topic gpu.budget-state --topic gpu.breaches --topic gpu.breach-notes -- Read Describe
+allow gpuledger-budgets --topic gpu.budget-subtotals --topic gpu.budget-state --topic gpu.breaches \
+  --topic gpu.breach-notes --topic gpu.dead-letters -- Write Describe
+allow gpuledger-budgets --group gpuledger- --resource-pattern-type prefixed -- Read
+allow gpuledger-budgets --transactional-id gpuledger-budgets --resource-pattern-type prefixed -- Write Describe
 
 # Whoever runs `gpuledger topics apply` and `gpuledger config apply`.
 allow gpuledger-admin --topic gpu. --resource-pattern-type prefixed -- \

@@ -22,7 +22,14 @@ from gpuledger.bus.topics import (
 )
 from gpuledger.contract.avro.limits import MAX_RECORD_BYTES as MAX_BODY_BYTES
 from gpuledger.contract.errors import Refused
-from gpuledger.contract.topics import CHARGES, GENERATIONS, PROGRESS, RECORDS_OF_TOPIC, TELEMETRY
+from gpuledger.contract.topics import (
+    BUDGET_STATE,
+    CHARGES,
+    GENERATIONS,
+    PROGRESS,
+    RECORDS_OF_TOPIC,
+    TELEMETRY,
+)
 
 DAY_MS = 86_400_000
 
@@ -52,7 +59,7 @@ def test_topics_keyed_by_node_have_one_number_of_partitions() -> None:
 def test_what_faust_reads_is_not_compacted_and_timestamps_are_the_brokers() -> None:
     for spec in wanted():
         assert spec.config["message.timestamp.type"] == "LogAppendTime"
-        assert ("compact" in spec.config["cleanup.policy"]) == (spec.name == PROGRESS)
+        assert ("compact" in spec.config["cleanup.policy"]) == (spec.name in (PROGRESS, BUDGET_STATE))
     assert PROGRESS not in CONTIGUOUS
 
 

@@ -32,8 +32,10 @@ Kind = Literal["node", "single"]
 
 NODE_KEYED = (names.TELEMETRY, names.NODES, names.PROGRESS)
 """Topics with one number of partitions, so that a node lies in the same partition of each."""
-CONTIGUOUS = frozenset({names.TELEMETRY, names.CHARGES})
+CONTIGUOUS = frozenset({names.TELEMETRY, names.CHARGES, names.BUDGET_SUBTOTALS})
 """Topics that Faust reads: every offset must be there, so no compaction and no transactions."""
+COMPACTED = frozenset({names.PROGRESS, names.BUDGET_STATE})
+"""Topics of which the newest record of each key counts, and no other."""
 KEPT_FOR_EVER = frozenset({names.NODES, names.PRICES, names.TEAMS, names.BUDGETS, names.GENERATIONS})
 """Topics that are read from their beginning, whole: nothing of them may ever go."""
 
@@ -126,6 +128,27 @@ SPECS: tuple[TopicSpec, ...] = (
     _spec(names.GENERATIONS, "single", "announcements in one order, append-only", FOR_EVER, 30 * _DAY_MS),
     _spec(names.BREACHES, "single", "few, and in the order in which they happened", 90 * _DAY_MS, _DAY_MS),
     _spec(
+        names.BUDGET_SUBTOTALS,
+        "single",
+        "sums of sums, for the one owner of breaches; what is older than the state is in the state",
+        7 * _DAY_MS,
+        _HOUR_MS,
+        segment_bytes=str(64 << 20),
+    ),
+    _spec(
+        names.BUDGET_STATE,
+        "node",
+        "what each partition of gpu.charges has counted; the newest of each part counts",
+        FOR_EVER,
+        _HOUR_MS,
+        cleanup_policy="compact",
+        segment_bytes=str(32 << 20),  # a new owner reads it whole: keep what is not compacted short
+        min_cleanable_dirty_ratio="0.1",
+        max_compaction_lag_ms=str(_DAY_MS),
+        delete_retention_ms=str(_DAY_MS),
+    ),
+    _spec(names.BREACH_NOTES, "single", "what people said; as long as breaches", 90 * _DAY_MS, _DAY_MS),
+    _spec(
         names.DEAD_LETTERS,
         "node",
         "a refused record may wait a quarter of a year to be mended",
@@ -187,10 +210,12 @@ def _problems(spec: TopicSpec) -> Iterable[str]:
     compacted = "compact" in config["cleanup.policy"]
     if compacted and spec.name in CONTIGUOUS:
         yield "compaction would leave holes in the offsets, and Faust acknowledges past a hole"
-    elif compacted and spec.name != names.PROGRESS:
+    elif compacted and spec.name not in COMPACTED:
         yield "compaction would remove records that still count"
     if spec.name == names.PROGRESS and config["cleanup.policy"] != "compact":
         yield "must be compacted and nothing else: deleted progress is a window charged from the wrong inputs"
+    if spec.name == names.BUDGET_STATE and config["cleanup.policy"] != "compact":
+        yield "must be compacted and nothing else: a budget whose state is deleted is counted from its middle"
     if config["message.timestamp.type"] != "LogAppendTime":
         yield "message.timestamp.type must be LogAppendTime: a spool would be deleted on arrival"
     retention = _integer(config["retention.ms"])

@@ -12,6 +12,9 @@ PRICES = "gpu.prices"
 TEAMS = "gpu.teams"
 BUDGETS = "gpu.budgets"
 BREACHES = "gpu.breaches"
+BUDGET_SUBTOTALS = "gpu.budget-subtotals"
+BUDGET_STATE = "gpu.budget-state"
+BREACH_NOTES = "gpu.breach-notes"
 GENERATIONS = "gpu.generations"
 DEAD_LETTERS = "gpu.dead-letters"
 
@@ -24,6 +27,9 @@ RECORDS_OF_TOPIC: dict[str, tuple[str, ...]] = {
     TEAMS: ("TeamMapVersion",),
     BUDGETS: ("BudgetsVersion",),
     BREACHES: ("Breach",),
+    BUDGET_SUBTOTALS: ("BudgetSubtotal",),
+    BUDGET_STATE: ("BudgetState",),
+    BREACH_NOTES: ("BreachNote",),
     GENERATIONS: ("Generation",),
     DEAD_LETTERS: ("DeadLetter",),
 }
@@ -39,6 +45,9 @@ SCHEMA_FILES: dict[str, str] = {
     "TeamMapVersion": "team_map_version",
     "BudgetsVersion": "budgets_version",
     "Breach": "breach",
+    "BudgetSubtotal": "budget_subtotal",
+    "BudgetState": "budget_state",
+    "BreachNote": "breach_note",
     "Generation": "generation",
     "DeadLetter": "dead_letter",
 }

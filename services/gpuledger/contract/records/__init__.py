@@ -4,6 +4,7 @@
 that. Columns are numpy arrays; see schemas/ for the meaning and unit of each field.
 """
 
+from gpuledger.contract.records.budgets import BreachNote, BudgetState, BudgetSubtotal
 from gpuledger.contract.records.charges import ChargeSet
 from gpuledger.contract.records.configuration import (
     Budget,
@@ -24,8 +25,11 @@ from gpuledger.contract.records.telemetry import EventBatch, Gap, Holdings, Samp
 __all__ = [
     "Breach",
     "BreachDriver",
+    "BreachNote",
     "Budget",
     "BudgetRule",
+    "BudgetState",
+    "BudgetSubtotal",
     "BudgetsVersion",
     "ChargeSet",
     "CurrencyRate",

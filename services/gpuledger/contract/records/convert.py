@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from gpuledger.contract.avro import DEFAULT, DOCUMENT, Codec, Limits
 from gpuledger.contract.errors import BadRecord
-from gpuledger.contract.records import charges, configuration, node, outcomes, progress, telemetry
+from gpuledger.contract.records import budgets, charges, configuration, node, outcomes, progress, telemetry
 from gpuledger.contract.schemas import schema
 
 Record: TypeAlias = (
@@ -22,6 +22,9 @@ Record: TypeAlias = (
     | configuration.PriceBookVersion
     | configuration.TeamMapVersion
     | configuration.BudgetsVersion
+    | budgets.BudgetSubtotal
+    | budgets.BudgetState
+    | budgets.BreachNote
     | outcomes.Breach
     | outcomes.DeadLetter
 )
@@ -29,7 +32,7 @@ R = TypeVar("R")
 Plain: TypeAlias = Callable[[Any], Any]
 
 _DOCUMENTS = frozenset({"PriceBookVersion", "TeamMapVersion", "BudgetsVersion"})
-_MODULES = (charges, configuration, node, outcomes, progress, telemetry)
+_MODULES = (budgets, charges, configuration, node, outcomes, progress, telemetry)
 
 
 def record_name(record: Record) -> str:

@@ -47,6 +47,14 @@ class Breach:
     link: str = ""
     acknowledged_by: str = ""
     silenced_until_ns: int | None = None
+    budget_name: str = ""
+    scope: dict[str, str] = field(default_factory=dict)
+    speed: str = ""
+    factor_nano: int = 0
+    at_ns: int = 0
+    why: str = ""
+    acknowledged_until_ns: int | None = None
+    silenced_by: str = ""
 
 
 @dataclass(slots=True)
