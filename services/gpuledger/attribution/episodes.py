@@ -46,38 +46,41 @@ def envelope(intervals: Intervals) -> Envelope:
     few of them, or where their ends were not seen."""
     length = intervals.end - intervals.start
     most = length.copy()
-    brief = length < QUANTUM_NS
+    each = length // intervals.bursts
+    brief = each < QUANTUM_NS
     of_burst, groups = _groups(intervals)
     if not groups:
         return Envelope(most, brief, of_burst, groups)
-    fast = _fastest(of_burst, groups, length, intervals.witnessed)
+    fast = _fastest(of_burst, groups, each, intervals.witnessed & (intervals.bursts == 1))
     rows = np.flatnonzero(of_burst >= 0)
     bound = fast[of_burst[rows]]
-    most[rows] = np.minimum(most[rows], bound)
+    scaled = np.where(bound == UNBOUNDED, bound, np.minimum(bound, 1 << 40) * intervals.bursts[rows])
+    most[rows] = np.minimum(most[rows], scaled)
     brief[rows] = np.where(bound == UNBOUNDED, brief[rows], bound < QUANTUM_NS)
     return Envelope(most, brief, of_burst, groups)
 
 
-def worked_alone(bursts: Envelope, length: Longs, alone: npt.NDArray[np.bool_]) -> Longs:
+def worked_alone(bursts: Envelope, length: Longs, alone: npt.NDArray[np.bool_], several: Longs) -> Longs:
     """ns that each interval worked, as those of its group did that were ``alone`` and seen to their end; -1
     where too few were, or where these differ: then the shorter ones are the more likely to be alone."""
-    rows = np.flatnonzero(alone & (bursts.group >= 0))
-    group, took = bursts.group[rows], length[rows].astype(np.float64)
+    rows = np.flatnonzero(alone & (bursts.group >= 0) & (several == 1))
+    group, took = bursts.group[rows], (length[rows] / several[rows])
     count = np.bincount(group, minlength=bursts.groups)
     mean = np.bincount(group, took, bursts.groups) / np.maximum(count, 1)
     spread = np.bincount(group, np.abs(took - mean[group]), bursts.groups) / np.maximum(count, 1)
     steady = (count >= ENOUGH_ALONE) & (spread <= STEADY * mean)
     worked = np.append(np.where(steady, mean, -1.0), -1.0).astype(np.int64)
-    return worked[bursts.group]
+    return np.where(worked[bursts.group] < 0, -1, worked[bursts.group] * several)
 
 
 def _groups(intervals: Intervals) -> tuple[Longs, int]:
     """(group of each interval or -1, how many groups): those of one pair and size with enough of them."""
-    usable = (intervals.launches > 0) & (intervals.launches < LARGEST_BURST)
+    size = intervals.launches // intervals.bursts
+    usable = (size > 0) & (size < LARGEST_BURST)
     present = np.zeros(int(intervals.pair.max(initial=-1)) + 1, bool)
     present[intervals.pair[usable]] = True
     rank = np.cumsum(present) - 1
-    number = rank[intervals.pair] * LARGEST_BURST + intervals.launches
+    number = rank[intervals.pair] * LARGEST_BURST + size
     rows = np.flatnonzero(usable)
     counts = np.bincount(number[rows], minlength=int(present.sum()) * LARGEST_BURST)
     large = counts >= ENOUGH_BURSTS

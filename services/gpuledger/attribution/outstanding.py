@@ -28,7 +28,8 @@ class Intervals(NamedTuple):
 
     ``witnessed``: the call that ended it was seen to wait, so the end is the end of the work. ``launches``:
     how many it began with and until its end, 0 where not known. ``learned_ns``: what they take by learned
-    durations, -1 where that is not known of all of them.
+    durations, -1 where that is not known of all of them. ``bursts``: so many, ended by a wait each, were told
+    as one.
     """
 
     pair: Longs
@@ -37,6 +38,7 @@ class Intervals(NamedTuple):
     witnessed: Bools
     launches: Longs
     learned_ns: Longs
+    bursts: Longs
 
 
 UNKNOWN = -1
@@ -96,7 +98,7 @@ def _alternations(
 ) -> Intervals:
     """Intervals from calls that are sorted by pair and time."""
     if not len(pair):
-        return Intervals(longs([]), longs([]), longs([]), np.zeros(0, bool), longs([]), longs([]))
+        return Intervals(longs([]), longs([]), longs([]), np.zeros(0, bool), longs([]), longs([]), longs([]))
     first = np.empty(len(pair), bool)
     first[0] = True
     np.not_equal(pair[1:], pair[:-1], out=first[1:])
@@ -123,7 +125,10 @@ def _alternations(
     learned = _sum_of_calls(opens, close, ended, takes)
     launches = np.where(ended, close - opens, 0)  # all calls up to the first that waits are launches
     keep = length > 0
-    return Intervals(whose[keep], start[keep], end[keep], witnessed[keep], launches[keep], learned[keep])
+    whose = whose[keep]
+    return Intervals(
+        whose, start[keep], end[keep], witnessed[keep], launches[keep], learned[keep], np.ones_like(whose)
+    )
 
 
 def _sum_of_calls(
@@ -195,6 +200,7 @@ def _process_ends(windows: list[Prepared]) -> _Marks:
 def _from_tallies(windows: list[Prepared]) -> Intervals:
     """The intervals that tallied processes state."""
     pairs, starts, ends, waits = [longs([])], [longs([])], [longs([])], [longs([])]
+    launches, bursts = [longs([])], [longs([])]
     for prepared in windows:
         for batch in prepared.records.events:
             if not len(batch.outstanding_start_ns):
@@ -207,11 +213,15 @@ def _from_tallies(windows: list[Prepared]) -> Intervals:
             starts.append(np.maximum(start, 0))
             ends.append(np.minimum(start + batch.outstanding_duration_ns, prepared.window.window_length_ns))
             waits.append(batch.outstanding_blocked_ns)
+            told = len(batch.outstanding_launches) == len(start)
+            launches.append(batch.outstanding_launches if told else np.zeros_like(start))
+            bursts.append(batch.outstanding_bursts if told else np.ones_like(start))
     pair, start, end, wait_ns = (np.concatenate(parts) for parts in (pairs, starts, ends, waits))
     keep = end > start
     found = pair[keep]
     unknown = np.full(len(found), UNKNOWN)
-    return Intervals(found, start[keep], end[keep], wait_ns[keep] > 0, np.zeros_like(found), unknown)
+    made, bundled = np.concatenate(launches)[keep], np.concatenate(bursts)[keep]
+    return Intervals(found, start[keep], end[keep], wait_ns[keep] > 0, made, unknown, bundled)
 
 
 def disjoint(intervals: Intervals) -> Intervals:
@@ -236,4 +246,5 @@ def disjoint(intervals: Intervals) -> Intervals:
         np.logical_and.reduceat(witnessed, at),
         np.where(np.minimum.reduceat(launches, at) > 0, np.add.reduceat(launches, at), 0),
         np.where(np.minimum.reduceat(learned, at) >= 0, np.add.reduceat(learned, at), UNKNOWN),
+        np.maximum.reduceat(intervals.bursts[order], at),
     )

@@ -229,7 +229,7 @@ def _work(intervals: Intervals, bursts: Envelope, alone: Longs) -> Longs:
         wrong = np.abs(said - took) > LEARNED_TOLERANCE * took
         learned = np.where(wrong[intervals.pair], -1, learned)
     if bursts.groups:
-        learned = np.where(learned < 0, worked_alone(bursts, whole, lonely), learned)
+        learned = np.where(learned < 0, worked_alone(bursts, whole, lonely, intervals.bursts), learned)
     return learned
 
 
