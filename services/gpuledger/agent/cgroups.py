@@ -19,7 +19,7 @@ from typing import Final
 from gpuledger.contract.errors import Unsupported
 
 _FILEID_KERNFS: Final = 0xFE
-CACHED_PATHS: Final = 65_536  # a busy node makes a few thousand cgroups a day; a path is some 250 bytes
+CACHED_PATHS: Final = 4096  # of processes that use a GPU, a day's on a busy node; a path takes some 500 bytes
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -76,7 +76,9 @@ class Sights:
             self._held[consumer] = self._held.get(consumer, frozenset()) | {device}
         if self._held != before:
             for known in processes:
-                self.renew(known, replace(known.sight, held=self._held.get(known.consumer, frozenset())))
+                holds = self._held.get(known.consumer, frozenset())
+                if holds != known.sight.held:
+                    self.renew(known, replace(known.sight, held=holds))
 
     def renew(self, known: Known, sight: Sight) -> None:
         """From now on that is known of it."""

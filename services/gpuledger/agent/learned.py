@@ -9,7 +9,7 @@ wait's return is what the work took and what it cost to ask for it, some microse
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -40,7 +40,8 @@ class Kernel(NamedTuple):
 @dataclass(slots=True)
 class _Seen:
     launches: int = 0
-    took_ns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    took_ns: array[float] = field(default_factory=lambda: array("d"))
+    """The most recent last."""
 
 
 class LearnedDurations:
@@ -80,6 +81,8 @@ class LearnedDurations:
         kernel = Kernel(int(end["process"]), int(made["function"][0]), int(made["launched_threads"][0]))
         seen = self._seen.pop(kernel, None) or _Seen()
         seen.launches += len(made)
+        if len(seen.took_ns) == RECENT:
+            seen.took_ns.pop(0)
         seen.took_ns.append(took / len(made))
         self._seen[kernel] = seen  # the most recent last
         if len(self._seen) > MAX_KERNELS:

@@ -14,6 +14,7 @@ from gpuledger.agent.coarsen import Intervals
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.events import NO_THREAD, Events, no_events
 from gpuledger.agent.measured import MeasuredPart
+from gpuledger.agent.processes import Names
 from gpuledger.agent.rules import RAW, TALLY, CutterRules, Lost
 from gpuledger.agent.state import NodeState
 from gpuledger.agent.tallied import TalliedProcesses
@@ -34,6 +35,7 @@ class PartMaker:
         self._sequence = 0
         self._part = 0
         self._window = 0
+        self._asked = (-1, Names())  # the open window and the names when amendments were last looked for
         self.coarsening = RAW
         self.lost = Lost()
 
@@ -74,6 +76,9 @@ class PartMaker:
         """For each window that is over and named a process whose pod's name is known only now, one more
         record, which is no part."""
         names = self._state.names
+        asked, self._asked = self._asked, (self._window, names)
+        if asked[0] == self._window and names.same(asked[1]):
+            return
         for window, processes, pods in self._state.pending.take(self._window, names.pod, names.container):
             header = self._header()
             self._part = header.part

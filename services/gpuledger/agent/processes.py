@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,6 +50,10 @@ class Names:
         known = (h.container_names.get(container_id, "") for h in (self.now, self.latest) if h)
         return next(filter(None, known), "")
 
+    def same(self, before: Names) -> bool:
+        """Whether nobody has told of anything since."""
+        return self.now is before.now and self.latest is before.latest
+
 
 class ProcessTable:
     """Processes by (pid, start, cgroup); an index stays the same process's until it is long gone."""
@@ -92,6 +96,9 @@ class ProcessTable:
             and (known.ended_ns is None or known.ended_ns > boot_ns)
             and not known.serves
         ]
+
+    def _alive(self) -> Iterator[Known]:
+        return (self._known[index] for indexes in self._living.values() for index in indexes)
 
     def ended_between(self, start_ns: int, end_ns: int) -> dict[int, int]:
         """When each ended, of those that ended in [start, end) of the boot clock."""
@@ -168,7 +175,7 @@ class ProcessTable:
 
     def found_on(self, device: int, indexes: Collection[int]) -> None:
         """The driver says which processes have a context on the device."""
-        for known in self._known.values():
+        for known in self._alive():
             if (known.index in indexes) != (device in known.sight.contexts):
                 self._sights.renew(known, replace(known.sight, contexts=known.sight.contexts ^ {device}))
 

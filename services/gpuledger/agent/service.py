@@ -32,7 +32,7 @@ from gpuledger.contract.records import EventBatch, Holdings, NodeLifetime, Sampl
 from gpuledger.logs import EventLog
 
 SLOW_NS = NS_PER_S  # what needs no better: new libraries, holders, the clock's error, figures
-SYNC_NS = 5 * NS_PER_S  # while Kafka is away the disk is asked to keep what waits this often
+DISK_NS = 5 * NS_PER_S  # so often what is delivered is noted; a rename costs a millisecond or two
 
 _KIND_OF: dict[type, Kind] = {EventBatch: Kind.EVENTS, SampleBatch: Kind.SAMPLES, Holdings: Kind.HOLDINGS}
 _log = EventLog(__name__)
@@ -80,7 +80,7 @@ class Agent:
         self._problem = ""
         self._layout_changed = False
         self._slow_due_ns = 0
-        self._sync_due_ns = 0
+        self._disk_due_ns = 0
         self._begin_epoch(time)
         self._take_beginnings()
 
@@ -200,11 +200,11 @@ class Agent:
 
     def _keep_disk(self) -> None:
         now = self._clock.boot_ns()
-        sync = self._queue.is_behind and now >= self._sync_due_ns
-        if sync:
-            self._sync_due_ns = now + SYNC_NS
+        if now < self._disk_due_ns:
+            return
+        self._disk_due_ns = now + DISK_NS
         try:
-            self._queue.note(sync)
+            self._queue.note(sync=self._queue.is_behind)
         except OSError as error:
             _log.warning("spool_not_written", error=str(error))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeAlias
 
+from gpuledger.agent.distinct import distinct
 from gpuledger.agent.events import Events
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.learned import LearnedDurations
@@ -51,6 +52,7 @@ class NodeState:
         self._offset_ns = offset_ns
         self._contexts: dict[int, frozenset[int]] = {}
         self._ending: list[tuple[int, int]] = []  # (boot clock, process), in order of time
+        self._over: set[int] = set()  # ended and settled, as long as the table knows them
         self.view = View(None)
         self._latest: Holders | None = None
         self.pending = PendingNames()
@@ -91,6 +93,9 @@ class NodeState:
         self.learned.apply(events, self.outstanding.items())
         self.outstanding.apply(events)
         self.resident.apply(events)
+        if self._over:
+            for process in self._over.intersection(distinct(events["process"])[0].tolist()):
+                self._end(process)  # its last calls came late: they leave nothing either
 
     def change(self, change: Change) -> bool:
         """From now on it is so; whether a record of the state would say anything else than before."""
@@ -120,12 +125,17 @@ class NodeState:
         """All events before that instant (agent time) are applied: of who ended by then, nothing is left."""
         due = [entry for entry in self._ending if entry[0] + self._offset_ns < before_ns]
         for _, process in due:
-            self.outstanding.end(process)
-            self.resident.end(process)
-            self.learned.end(process)
-            self._contexts = {device: pids - {process} for device, pids in self._contexts.items()}
+            self._end(process)
         if due:
             self._ending = self._ending[len(due) :]
+            self._over.update(process for _, process in due)
+            self._over.intersection_update(known.index for known in self.processes.all)
+
+    def _end(self, process: int) -> None:
+        self.outstanding.end(process)
+        self.resident.end(process)
+        self.learned.end(process)
+        self._contexts = {device: pids - {process} for device, pids in self._contexts.items()}
 
     def take_contexts(self, taken: Round) -> None:
         """What the driver says in a round of who has a context where, without those that are gone by now."""

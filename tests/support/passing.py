@@ -1,0 +1,295 @@
+"""A node on which processes come and go, a pod for each: hours of it pass as fast as the agent's loop goes.
+
+It lies behind the interfaces of the real sources, over a clock that is moved by hand. Each process is told of
+its device, registers with the driver, allocates without a free, launches and waits, and ends in the midst of
+it; its pid comes again, its pod does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gpuledger.agent.devices import DeviceRef
+from gpuledger.agent.epoch import AgentTime
+from gpuledger.agent.holders.source import HeldDevice, Holders
+from gpuledger.agent.probes.attach import LibraryReport
+from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
+from gpuledger.agent.probes.events import RAW_EVENT, DeviceUuid, Losses, RawEvents, Resident
+from gpuledger.agent.process_reader import ProcessFacts
+from gpuledger.agent.rules import EVENT_GRACE_NS
+from gpuledger.agent.samplers.samples import Round, Sample
+from gpuledger.agent.sampling import SamplerThread
+from gpuledger.agent.service import Agent
+from gpuledger.agent.settings import AgentSettings
+from gpuledger.agent.spool import Journal, NodeQueue
+from gpuledger.contract.clock import ManualClock
+from gpuledger.contract.fields import Field, SampleSource
+from gpuledger.contract.operations import Operation
+from gpuledger.contract.records import NodeLayout, Pod
+from gpuledger.contract.windows import WindowGrid
+from gpuledger.kube.reflector import KEEP_GONE_NS
+from tests.support.agent import MS, NODE, S, devices, uuid
+
+GPUS = 8
+TICK_NS = S // 2
+FIRST_PID, PIDS = 1000, 300  # so few that pids come again while the agent still knows who had them before
+FIRST_CGROUP = 100_000
+KNOWN_BYTES = 1 << 20
+FUNCTIONS, SIZES = 50, 64
+
+
+@dataclass(frozen=True)
+class Passing:
+    """How many processes live at a time, for how long each, and how many calls a second each makes."""
+
+    living: int = 8
+    life_ns: int = 1500 * MS
+    calls_per_s: int = 200
+
+    @property
+    def every_ns(self) -> int:
+        """A process begins so often."""
+        return self.life_ns // self.living
+
+
+class PassingNode:
+    """The node: its processes by number, which begin one after the other. All times are of the boot clock."""
+
+    def __init__(self, clock: ManualClock, passing: Passing, named: bool = True) -> None:
+        """``named``: the cluster tells the pods' names."""
+        self.clock = clock
+        self.passing = passing
+        self.named = named
+        self.first_ns = clock.boot_ns()
+        self._random = np.random.default_rng(1)
+
+    def numbers(self, from_ns: int, to_ns: int) -> range:
+        """The processes that live at some time of [from, to]."""
+        begun = (to_ns - self.first_ns) // self.passing.every_ns + 1
+        gone = (from_ns - self.first_ns - self.passing.life_ns) // self.passing.every_ns + 1
+        return range(max(0, gone), max(0, begun))
+
+    @property
+    def seen(self) -> int:
+        """How many processes there were so far."""
+        return self.numbers(self.clock.boot_ns(), self.clock.boot_ns()).stop
+
+    def living(self) -> range:
+        """Those that live now."""
+        return self.numbers(self.clock.boot_ns(), self.clock.boot_ns())
+
+    def start_ns(self, number: int) -> int:
+        return self.first_ns + number * self.passing.every_ns
+
+    @staticmethod
+    def pid(number: int) -> int:
+        return FIRST_PID + number % PIDS
+
+    @staticmethod
+    def pod(number: int) -> str:
+        return f"00000000-0000-0000-0000-{number:012x}"
+
+    def number_of_pid(self, pid: int) -> int | None:
+        """The living process of that pid."""
+        return next((number for number in self.living() if self.pid(number) == pid), None)
+
+    def calls(self, number: int, from_ns: int, to_ns: int) -> RawEvents:
+        """What one process calls in (from, to]: its first call is an allocation, one in 25 a wait."""
+        start = self.start_ns(number)
+        end = start + self.passing.life_ns
+        step = S // self.passing.calls_per_s
+        first = max(0, (from_ns - start) // step + 1)
+        count = max(0, (min(to_ns, end) - start) // step + 1 - first)
+        rows = np.zeros(count, RAW_EVENT)
+        calls = np.arange(first, first + count)
+        rows["time_ns"] = start + calls * step
+        rows["duration_ns"] = 5_000
+        rows["operation"] = np.where(calls % 25 == 24, Operation.SYNCHRONIZE_STREAM, Operation.LAUNCH_KERNEL)
+        rows["function"] = 1 + self._random.integers(FUNCTIONS, size=count)
+        rows["launched_threads"] = 256 * (1 + self._random.integers(SIZES, size=count))
+        waits = rows["operation"] == Operation.SYNCHRONIZE_STREAM
+        rows["function"][waits] = rows["launched_threads"][waits] = 0
+        rows["duration_ns"][waits] = step * 9
+        begins = calls == 0
+        rows["operation"][begins] = Operation.ALLOCATE_DEVICE
+        rows["bytes"][begins] = KNOWN_BYTES
+        rows["count"], rows["start_ns"], rows["cgroup_id"] = 1, start, FIRST_CGROUP + number
+        rows["pid"] = rows["tid"] = self.pid(number)
+        return rows
+
+
+class PassingSource:
+    """An `EventSource` that tells of the dead once, as the kernel's tables do."""
+
+    missing: tuple[str, ...] = ()
+    delay_ns = EVENT_GRACE_NS
+    filled_ratio = 0.0
+
+    def __init__(self, node: PassingNode) -> None:
+        self._node = node
+        self._through_ns = node.first_ns - 1
+        self._told_through = 0
+
+    def start(self) -> None: ...
+
+    def preattach(self, path: str | Path) -> None: ...
+
+    def refresh(self) -> int:
+        return 0
+
+    def drain(self) -> RawEvents:
+        now, before = self._node.clock.boot_ns(), self._through_ns
+        self._through_ns = now
+        rows = [self._node.calls(number, before, now) for number in self._node.numbers(before, now)]
+        found: RawEvents = np.concatenate([*rows, np.empty(0, RAW_EVENT)])
+        return found.take(np.argsort(found["time_ns"], kind="stable"))
+
+    def losses(self) -> Losses:
+        return Losses()
+
+    def probes(self) -> list[LibraryReport]:
+        return []
+
+    def resident(self) -> list[Resident]:
+        return []
+
+    def device_uuids(self) -> list[DeviceUuid]:
+        node, living = self._node, self._node.living()
+        told = [*range(self._told_through, living.start), *living]
+        self._told_through = living.start
+        return [DeviceUuid(node.pid(n), node.start_ns(n), 0, _digits(n), alive=n in living) for n in told]
+
+    def registrations(self) -> list[GpuRegistration]:
+        node = self._node
+        return [
+            GpuRegistration(node.pid(n), node.start_ns(n), _digits(n), False, node.start_ns(n))
+            for n in node.living()
+        ]
+
+    def xids(self) -> list[DriverXid]:
+        return []
+
+    def close(self) -> None: ...
+
+
+class PassingProcesses:
+    """A `ProcessReader` over the node."""
+
+    tick_ns = 10 * MS
+
+    def __init__(self, node: PassingNode) -> None:
+        self._node = node
+        self._watched: set[int] = set()
+
+    def look(self, pid: int) -> ProcessFacts | None:
+        number = self._node.number_of_pid(pid)
+        if number is None:
+            return None
+        start = self._node.start_ns(number)
+        environment = {"NVIDIA_VISIBLE_DEVICES": uuid(number % GPUS)}
+        opened = frozenset({number % GPUS})
+        return ProcessFacts(start, FIRST_CGROUP + number, f"process-{number}", environment, opened=opened)
+
+    def cgroup_path(self, cgroup_id: int) -> str | None:
+        pod = self._node.pod(cgroup_id - FIRST_CGROUP)
+        return f"/kubepods/besteffort/pod{pod}/{cgroup_id:064x}"
+
+    def watch(self, pid: int) -> None:
+        self._watched.add(pid)
+
+    def libraries(self, pid: int) -> frozenset[tuple[int, int]]:
+        return frozenset({(1, 1)})
+
+    def ended(self) -> list[int]:
+        gone = self._watched - {self._node.pid(number) for number in self._node.living()}
+        self._watched -= gone
+        return sorted(gone)
+
+    def close(self) -> None: ...
+
+
+class PassingHolders:
+    """A `HolderSource` in which each living process's pod holds its device; of those that went the name stays
+    for a while."""
+
+    problem = ""
+
+    def __init__(self, node: PassingNode) -> None:
+        self._node = node
+
+    def read(self) -> Holders | None:
+        if not self._node.named:
+            return None
+        now, living = self._node.clock.boot_ns(), self._node.living()
+        known = self._node.numbers(now - KEEP_GONE_NS, now)
+        pods = tuple(Pod(uid=self._node.pod(n), namespace="team", name=f"train-{n}") for n in known)
+        held = tuple(HeldDevice(self._node.pod(n), DeviceRef(index=n % GPUS)) for n in living)
+        names = {f"{FIRST_CGROUP + n:064x}": "main" for n in known}
+        return Holders(pods, held, (), names)
+
+
+class PassingSampler(SamplerThread):
+    """Rounds that are due, each second, without a thread."""
+
+    def __init__(self, node: PassingNode, time: AgentTime) -> None:
+        self._node = node
+        self._offset_ns = time.offset_ns
+        self._through_ns = node.clock.boot_ns() // S * S
+
+    def start(self) -> None: ...
+
+    def stop(self, timeout_s: float = 2.0) -> None: ...
+
+    def take(self) -> list[Round]:
+        due = range(self._through_ns + S, self._node.clock.boot_ns() + 1, S)
+        return [self._round(at) for at in due]
+
+    def _round(self, at_ns: int) -> Round:
+        self._through_ns = at_ns
+        end = at_ns + self._offset_ns
+        taken = Round(end)
+        for device in devices(GPUS):
+            there = [n for n in self._node.numbers(at_ns, at_ns) if n % GPUS == device.index]
+            taken.contexts[device.uuid] = {self._node.pid(n): KNOWN_BYTES for n in there}
+            owners: Iterable[int | None] = [None, *(self._node.pid(n) for n in there)]
+            taken.samples += [
+                Sample(device.uuid, pid, Field.GPU_UTILIZATION, SampleSource.NVML, end - S, S, 0.5)
+                for pid in owners
+            ]
+        return taken
+
+
+class PassingAgent:
+    """An agent of such a node, and the queue that it fills; what it queues counts as sent at once."""
+
+    def __init__(self, directory: Path, passing: Passing = Passing(), named: bool = True) -> None:
+        self.clock = ManualClock(unix_ns=1_000_000 * S, boot_ns=500 * S)
+        self.node = PassingNode(self.clock, passing, named)
+        self.queue = NodeQueue(Journal(directory / "spool", 64 << 20))
+        time = AgentTime.begin(self.clock, "boot")
+        self.agent = Agent(
+            AgentSettings(NODE, directory, WindowGrid(10 * S), NodeLayout(devices=devices(GPUS))),
+            self.clock,
+            time,
+            self.queue,
+            PassingSource(self.node),
+            PassingProcesses(self.node),
+            PassingSampler(self.node, time),
+            PassingHolders(self.node),
+        )
+
+    def pass_ns(self, ns: int) -> None:
+        """Let so much time pass."""
+        for _ in range(ns // TICK_NS):
+            self.clock.advance(TICK_NS)
+            self.agent.tick()
+            while (ticket := self.queue.take(0)) is not None:
+                self.queue.acknowledge(ticket)
+
+
+def _digits(number: int) -> str:
+    return f"{number % GPUS:08x}-0000-0000-0000-000000000000"
