@@ -27,6 +27,7 @@ from gpuledger.contract.wire import frame
 from gpuledger.logs import EventLog
 
 MAX_FLYING = 256  # records; a round trip takes milliseconds, more would only be sent twice after a break
+MAX_FLYING_BYTES = 4 << 20  # queue, record and client hold each byte: after an outage there is much to send
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 IDLE_S = 0.5  # how soon a stop is heard; a record that comes wakes it at once
 DRAIN_S = 0.1
@@ -46,6 +47,7 @@ class Publisher:
         self._client_id = client_id
         self._stop = threading.Event()
         self._broken: GpuledgerError | None = None
+        self._flying_bytes = 0
         self._partitions: dict[str, int] = {}
         self._topic = ""  # of the record that was handed over last
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
@@ -89,19 +91,24 @@ class Publisher:
     def _send(self, registry: SchemaRegistry) -> None:
         """Send with one producer until it breaks or the thread is stopped."""
         self._broken = None
+        self._flying_bytes = 0
         with Producer(self._settings, self._client_id) as producer:
             while not self._stop.is_set():
-                producer.poll(0 if producer.in_flight < MAX_FLYING else POLL_S)
+                producer.poll(POLL_S if self._has_much_flying(producer) else 0)
                 if self._broken is not None:
                     raise self._broken
-                if producer.in_flight >= MAX_FLYING:
+                if self._has_much_flying(producer):
                     continue
                 ticket = self._queue.take(POLL_S if producer.in_flight else IDLE_S)
                 if ticket is not None:
                     self._hand_over(producer, registry, ticket)
 
+    def _has_much_flying(self, producer: Producer) -> bool:
+        return producer.in_flight >= MAX_FLYING or self._flying_bytes >= MAX_FLYING_BYTES
+
     def _hand_over(self, producer: Producer, registry: SchemaRegistry, ticket: Ticket) -> None:
         def settled(outcome: Placed | GpuledgerError) -> None:
+            self._flying_bytes -= ticket.entry.size
             if isinstance(outcome, GpuledgerError):
                 self._broken = self._broken or outcome
             else:
@@ -120,9 +127,11 @@ class Publisher:
             headers=entry.headers,
             partition=self._partition(producer, topic, entry.node_key) if entry.node_key else None,
         )
+        self._flying_bytes += entry.size
         try:
             producer.send(record, settled)
         except BadRecord as error:
+            self._flying_bytes -= entry.size
             # no broker will ever take it: it is lost, its window shows the missing part, and the rest goes on
             metrics.RECORDS_REFUSED.inc()
             _log.error("record_refused", record=entry.record, bytes=len(entry.body), error=str(error))

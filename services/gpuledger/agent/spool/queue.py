@@ -21,7 +21,7 @@ from typing import NamedTuple
 from gpuledger.agent.spool.entry import Entry
 from gpuledger.agent.spool.journal import Journal, JournalFull, Position
 
-MEMORY_BYTES = 16 << 20  # some minutes of a busy node; more waits on disk alone
+MEMORY_BYTES = 4 << 20  # five minutes of a busy node; more waits on disk alone
 TALLY_FROM = (
     0.5  # of the journal's bound: from here on events are tallied, which makes them some 50 times less
 )
