@@ -35,6 +35,7 @@ COMMANDS = {
     "processor": "gpuledger.processor.cli:processor",
     "sink": "gpuledger.sink.cli:sink",
     "charge": "gpuledger.charge.cli:charge",
+    "spend": "gpuledger.spend.cli:spend",
     "sql": "gpuledger.warehouse.cli:sql",
     "warehouse": "gpuledger.warehouse.cli:warehouse_app",
     "config": "gpuledger.configuration.cli:app",

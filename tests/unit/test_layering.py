@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "configuration": {"contract", "bus", "pricing", "warehouse"},
     "warehouse": {"contract", "localstack"},
     "sink": {"contract", "bus", "logs", "warehouse"},
+    "spend": {"contract", "pricing", "warehouse"},
     "localstack": {"contract", "bus"},
     "archive": {"contract", "bus"},
 }
