@@ -37,6 +37,10 @@ allow gpuledger-budgets --topic gpu.budget-subtotals --topic gpu.budget-state --
 allow gpuledger-budgets --group gpuledger- --resource-pattern-type prefixed -- Read
 allow gpuledger-budgets --transactional-id gpuledger-budgets --resource-pattern-type prefixed -- Write Describe
 
+allow gpuledger-notify --topic gpu.breaches -- Read Describe
+allow gpuledger-notify --topic gpu.dead-letters -- Write Describe
+allow gpuledger-notify --group gpuledger- --resource-pattern-type prefixed -- Read
+
 # Whoever runs `gpuledger topics apply` and `gpuledger config apply`.
 allow gpuledger-admin --topic gpu. --resource-pattern-type prefixed -- \
   Create Describe DescribeConfigs AlterConfigs

@@ -34,6 +34,7 @@ COMMANDS = {
     "nodes": "gpuledger.inventory.nodes_cli:app",
     "processor": "gpuledger.processor.cli:processor",
     "sink": "gpuledger.sink.cli:sink",
+    "notify": "gpuledger.notify.cli:app",
     "charge": "gpuledger.charge.cli:charge",
     "spend": "gpuledger.spend.cli:spend",
     "sql": "gpuledger.warehouse.cli:sql",

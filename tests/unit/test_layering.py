@@ -20,12 +20,15 @@ MAY_IMPORT = {
     "charge": {"contract", "pricing", "attribution", "agent"},
     "simulate": {"contract", "bus", "pricing"},
     "processor": {"contract", "bus", "pricing", "attribution"},
+    "budgets": {"contract", "bus", "pricing", "warehouse", "processor", "logs"},
     "configuration": {"contract", "bus", "pricing", "warehouse"},
     "warehouse": {"contract", "localstack"},
     "sink": {"contract", "bus", "logs", "warehouse"},
     "spend": {"contract", "pricing", "warehouse"},
+    "notify": {"contract", "bus", "logs", "pricing"},
     "localstack": {"contract", "bus"},
     "archive": {"contract", "bus"},
+    "replay": {"contract", "bus", "pricing", "attribution", "processor", "archive", "sink", "warehouse"},
 }
 PURE = {"contract", "pricing", "attribution"}
 IMPURE_MODULES = {
