@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuledger.agent.events import NO_THREAD, Events
+from gpuledger.agent.events import NO_THREAD, Events, work_of
 from gpuledger.agent.learned import ENOUGH, Kernel, LearnedDurations
 from gpuledger.agent.outstanding import Pending
 from gpuledger.contract.operations import Operation
@@ -32,7 +32,8 @@ def learn(
     rows: Iterable[Events], before: Iterable[tuple[tuple[int, int], Pending]] = ()
 ) -> list[tuple[Kernel, int, int]]:
     learned = LearnedDurations()
-    learned.apply(joined(sorted(rows, key=lambda row: int(row["time_ns"][0]))), before)
+    events = joined(sorted(rows, key=lambda row: int(row["time_ns"][0])))
+    learned.apply(events, work_of(events), before)
     return learned.known()
 
 

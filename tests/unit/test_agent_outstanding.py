@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpuledger.agent.events import Events, work_of
 from gpuledger.agent.outstanding import Outstanding, Pending
 from gpuledger.agent.resident import ResidentMemory
 from gpuledger.contract.operations import LAUNCHES, SYNCHRONIZING, Operation
@@ -10,58 +11,62 @@ from tests.support.agent import MS, event, joined
 SYNC = Operation.SYNCHRONIZE_STREAM
 
 
+def apply(state: Outstanding, events: Events) -> None:
+    state.apply(events, work_of(events))
+
+
 def test_work_is_outstanding_since_the_call_of_the_first_launch_after_idle() -> None:
     state = Outstanding()
-    state.apply(joined([event(100, duration_ns=7), event(120), event(130)]))
+    apply(state, joined([event(100, duration_ns=7), event(120), event(130)]))
     assert state.items() == [((0, 0), Pending(93, 3))]
 
 
 @pytest.mark.parametrize("operation", sorted(SYNCHRONIZING))
 def test_a_synchronising_return_ends_it(operation: Operation) -> None:
     state = Outstanding()
-    state.apply(joined([event(100), event(120, operation)]))
+    apply(state, joined([event(100), event(120, operation)]))
     assert state.items() == []
 
 
 @pytest.mark.parametrize("operation", sorted(LAUNCHES))
 def test_launches_after_the_last_synchronising_return_are_outstanding(operation: Operation) -> None:
     state = Outstanding()
-    state.apply(joined([event(100), event(110, SYNC), event(120, operation), event(130, operation)]))
+    apply(state, joined([event(100), event(110, SYNC), event(120, operation), event(130, operation)]))
     assert state.items() == [((0, 0), Pending(120, 2))]
 
 
 def test_the_state_goes_on_from_chunk_to_chunk() -> None:
     state = Outstanding()
     for row in (event(100), event(120), event(125, Operation.QUERY_STREAM)):
-        state.apply(row)
+        apply(state, row)
     assert state.items() == [((0, 0), Pending(100, 2))]
-    state.apply(event(130, SYNC))
+    apply(state, event(130, SYNC))
     assert state.items() == []
 
 
 def test_processes_and_devices_are_apart() -> None:
     state = Outstanding()
     rows = [event(100), event(101, process=1), event(102, device=1), event(103, device=-1), event(110, SYNC)]
-    state.apply(joined(rows))
+    apply(state, joined(rows))
     assert [key for key, _ in state.items()] == [(0, -1), (0, 1), (1, 0)]
 
 
 def test_a_launch_that_failed_is_not_outstanding() -> None:
     state = Outstanding()
-    state.apply(event(100, result=1))
+    apply(state, event(100, result=1))
     assert state.items() == []
 
 
 def test_a_process_that_ended_has_nothing_outstanding() -> None:
     state = Outstanding()
-    state.apply(joined([event(100), event(100, process=1)]))
+    apply(state, joined([event(100), event(100, process=1)]))
     state.end(0)
     assert [key for key, _ in state.items()] == [(1, 0)]
 
 
 def test_another_epoch_s_time_is_a_shift() -> None:
     state = Outstanding()
-    state.apply(event(100))
+    apply(state, event(100))
     state.shift(50)
     assert state.items() == [((0, 0), Pending(150, 1))]
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuledger.contract.operations import LAUNCHES, SYNCHRONIZING
+from gpuledger.contract.operations import LAUNCHES, SYNCHRONIZING, Operation
 
-_LAUNCHES: Final = np.array(sorted(LAUNCHES))
-_SYNCHRONIZING: Final = np.array(sorted(SYNCHRONIZING))
+
+class OperationSet:
+    """Says which rows are of some operations, by a table: a tenth of what `numpy.isin` costs."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._table = np.zeros(max(Operation) + 2, np.bool_)  # the last place is everything unknown
+        self._table[list(operations)] = True
+
+    def of(self, operations: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Whether each is one of them. ``operations``: codes, 1-D."""
+        return self._table.take(operations, mode="clip")
+
+
+_LAUNCHES: Final = OperationSet(LAUNCHES)
+_SYNCHRONIZING: Final = OperationSet(SYNCHRONIZING)
 
 AGENT_EVENT: Final = np.dtype(
     [
@@ -75,8 +88,15 @@ def single(events: Events) -> npt.NDArray[np.bool_]:
     return own
 
 
-def work_of(events: Events) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """(which of these are launches that succeeded, which are waits), of calls of their own."""
+class Work(NamedTuple):
+    """Which events are launches that succeeded, and which are waits, of calls of their own."""
+
+    launch: npt.NDArray[np.bool_]
+    wait: npt.NDArray[np.bool_]
+
+
+def work_of(events: Events) -> Work:
+    """What these calls say of work."""
     own = single(events)
-    launch = np.isin(events["operation"], _LAUNCHES) & (events["result"] == 0) & own
-    return launch, np.isin(events["operation"], _SYNCHRONIZING) & own
+    launch = _LAUNCHES.of(events["operation"]) & (events["result"] == 0) & own
+    return Work(launch, _SYNCHRONIZING.of(events["operation"]) & own)

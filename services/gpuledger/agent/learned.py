@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuledger.agent.events import Events, work_of
+from gpuledger.agent.events import Events, Work
 from gpuledger.agent.outstanding import Pending
 from gpuledger.contract.columns import Longs
 
@@ -50,14 +50,16 @@ class LearnedDurations:
     def __init__(self) -> None:
         self._seen: dict[Kernel, _Seen] = {}
 
-    def apply(self, events: Events, outstanding: Iterable[tuple[tuple[int, int], Pending]]) -> None:
-        """Learn from a chunk that is ordered by time; ``outstanding`` is what was so before it."""
-        launch, wait = work_of(events)
-        chosen = np.flatnonzero((launch | wait) & (events["device"] >= 0))
+    def apply(
+        self, events: Events, work: Work, outstanding: Iterable[tuple[tuple[int, int], Pending]]
+    ) -> None:
+        """Learn from a chunk that is ordered by time. ``work`` is what it says of work, ``outstanding`` what
+        was so before it."""
+        chosen = np.flatnonzero((work.launch | work.wait) & (events["device"] >= 0))
         if not len(chosen):
             return
         chosen = chosen[np.argsort(events["device"][chosen], kind="stable")]
-        rows, launched = events[chosen], launch[chosen]
+        rows, launched = events.take(chosen), work.launch[chosen]
         alone = _active(rows, launched, [key for key, _ in outstanding]) == 1
         same = np.zeros(len(rows), bool)
         same[1:] = (rows["process"][1:] == rows["process"][:-1]) & (rows["device"][1:] == rows["device"][:-1])
@@ -65,13 +67,11 @@ class LearnedDurations:
         begins = np.flatnonzero(launched & ~after_launch)
         ends = np.flatnonzero(~launched & after_launch)
         last_begin = begins[np.searchsorted(begins, ends) - 1]
-        whole = alone[last_begin]
-        for first, last in zip(last_begin[whole][-RECENT:], ends[whole][-RECENT:], strict=True):
-            made = rows[first:last]
-            if (made["function"] == made["function"][0]).all() and (
-                made["launched_threads"] == made["launched_threads"][0]
-            ).all():
-                self._learn(made, rows[last])
+        kernels = _changes(rows)
+        one_kernel = kernels[ends - 1] == kernels[last_begin]
+        whole = np.flatnonzero(alone[last_begin] & one_kernel)[-RECENT:]
+        for first, last in zip(last_begin[whole].tolist(), ends[whole].tolist(), strict=True):
+            self._learn(rows[first:last], rows[last])
 
     def _learn(self, made: Events, end: np.void) -> None:
         took = int(end["time_ns"]) - int(made["time_ns"][0] - made["duration_ns"][0])
@@ -105,16 +105,24 @@ class LearnedDurations:
         self._seen = {kernel: seen for kernel, seen in self._seen.items() if kernel.process != process}
 
 
+def _changes(rows: Events) -> Longs:
+    """How often function or size have changed up to each row."""
+    changed = np.zeros(len(rows), np.int64)
+    for name in ("function", "launched_threads"):
+        changed[1:] |= rows[name][1:] != rows[name][:-1]
+    return np.cumsum(changed)
+
+
 def _active(rows: Events, launched: npt.NDArray[np.bool_], open_: list[tuple[int, int]]) -> Longs:
     """How many processes have work outstanding on each row's device, after it. Rows are ordered by device and
     time; ``open_``: (process, device) before them."""
     pair = rows["process"] * (1 << 16) + rows["device"]
     order = np.argsort(pair, kind="stable")
+    ordered = pair[order]
     before = np.empty(len(rows), bool)
-    first = np.r_[True, pair[order][1:] != pair[order][:-1]]
-    began = np.isin(
-        pair[order], np.array([process * (1 << 16) + device for process, device in open_], np.int64)
-    )
+    first = np.r_[True, ordered[1:] != ordered[:-1]]
+    began = np.zeros(len(rows), bool)
+    began[first] = np.isin(ordered[first], [process * (1 << 16) + device for process, device in open_])
     before[order] = np.where(first, began, np.r_[False, launched[order][:-1]])
     change = launched.astype(np.int64) - before
     running = np.cumsum(change)

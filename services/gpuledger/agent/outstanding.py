@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuledger.agent.distinct import distinct
-from gpuledger.agent.events import Events, work_of
+from gpuledger.agent.events import Events, Work
 from gpuledger.contract.columns import Longs
 
 _FAR_NS = np.iinfo(np.int64).max
@@ -31,15 +31,14 @@ class Outstanding:
         """((process, device), what is outstanding), in order."""
         return sorted(self._pending.items())
 
-    def apply(self, events: Events) -> None:
-        """Advance by a chunk of events that is ordered by time; failed launches are none, nor is what was
-        tallied: of that, `gpuledger.agent.tallied` knows."""
-        launch, synchronize = work_of(events)
-        chosen = np.flatnonzero(launch | synchronize)
+    def apply(self, events: Events, work: Work) -> None:
+        """Advance by a chunk of events that is ordered by time. ``work`` is what it says of work; failed
+        launches are none, nor is what was tallied: of that, `gpuledger.agent.tallied` knows."""
+        chosen = np.flatnonzero(work.launch | work.wait)
         if not len(chosen):
             return
         rows = events.take(chosen)
-        launched = launch[chosen]
+        launched = work.launch[chosen]
         # position of the last synchronising return of each (process, device)
         keys, group = _groups(rows)
         position = np.arange(len(rows))

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuledger.agent.consumers import IN_CONTAINER, consumer_from_cgroup
 from gpuledger.agent.distinct import distinct, first_rows
-from gpuledger.agent.events import AGENT_EVENT, NO_THREAD, Events
+from gpuledger.agent.events import AGENT_EVENT, NO_THREAD, Events, OperationSet
 from gpuledger.agent.evidence import DeviceEvidence, Witness
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.known import Known, Sights, columns, device_table
@@ -19,10 +19,8 @@ from gpuledger.agent.process_reader import ProcessFacts, ProcessReader
 from gpuledger.contract.operations import LAUNCHES, Operation
 from gpuledger.contract.records import Device, Pod, Process
 
-_TELLS_DEVICES = (
-    Operation.CREATE_CONTEXT,
-    Operation.RETAIN_PRIMARY_CONTEXT,
-    Operation.IOCTL_UVM_REGISTER_GPU,
+_TELLS_DEVICES = OperationSet(
+    (Operation.CREATE_CONTEXT, Operation.RETAIN_PRIMARY_CONTEXT, Operation.IOCTL_UVM_REGISTER_GPU)
 )
 """Before these, or by these, a process learns or says which devices it has."""
 MPS_SERVER = "nvidia-cuda-mps-server"
@@ -134,7 +132,7 @@ class ProcessTable:
         for position in np.flatnonzero([known.serves for known in found]):
             if np.isin(raw["operation"][inverse == position], list(LAUNCHES)).any():
                 found[position].serves = False  # whatever it is called, it works for itself
-        if self._next != before or np.isin(raw["operation"], _TELLS_DEVICES).any():
+        if self._next != before or _TELLS_DEVICES.of(raw["operation"]).any():
             self.ask()
         events["process"] = np.array([known.index for known in found], np.int64)[inverse]
         events["device"] = device_table(found)[inverse, columns(raw["ordinal"])]

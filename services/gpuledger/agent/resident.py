@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gpuledger.agent.events import Events
+from gpuledger.agent.events import Events, OperationSet
 from gpuledger.contract.operations import ALLOCATIONS, FREES
 
 CONTEXT_BYTES = 1 << 30  # the driver counts a context's own 0.3 to 0.6 GB, which no allocation shows
-_ALLOCATIONS = np.array(sorted(ALLOCATIONS))
-_FREES = np.array(sorted(FREES))
+_ALLOCATIONS = OperationSet(ALLOCATIONS)
+_CHANGES = OperationSet(ALLOCATIONS | FREES)
 
 
 class ResidentMemory:
@@ -25,12 +25,11 @@ class ResidentMemory:
 
     def apply(self, events: Events) -> None:
         """Advance by a chunk of events that is ordered by time; failed calls change nothing."""
-        grows = np.isin(events["operation"], _ALLOCATIONS)
-        chosen = (grows | np.isin(events["operation"], _FREES)) & (events["result"] == 0)
-        rows = events[chosen & (events["bytes"] > 0) & (events["device"] >= 0)]
+        rows = events.take(np.flatnonzero(_CHANGES.of(events["operation"])))
+        rows = rows[(rows["result"] == 0) & (rows["bytes"] > 0) & (rows["device"] >= 0)]
         if not len(rows):
             return
-        sign = np.where(np.isin(rows["operation"], _ALLOCATIONS), rows["bytes"], -rows["bytes"])
+        sign = np.where(_ALLOCATIONS.of(rows["operation"]), rows["bytes"], -rows["bytes"])
         packed = rows["process"] * (1 << 16) + rows["device"]
         unique, inverse = np.unique(packed, return_inverse=True)
         change = np.zeros(len(unique), np.int64)

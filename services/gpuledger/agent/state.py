@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeAlias
 
 from gpuledger.agent.distinct import distinct
-from gpuledger.agent.events import Events
+from gpuledger.agent.events import Events, work_of
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.learned import LearnedDurations
 from gpuledger.agent.outstanding import Outstanding
@@ -90,8 +90,9 @@ class NodeState:
 
     def apply(self, events: Events) -> None:
         """Advance by a chunk of events that is ordered by time."""
-        self.learned.apply(events, self.outstanding.items())
-        self.outstanding.apply(events)
+        work = work_of(events)
+        self.learned.apply(events, work, self.outstanding.items())
+        self.outstanding.apply(events, work)
         self.resident.apply(events)
         if self._over:
             for process in self._over.intersection(distinct(events["process"])[0].tolist()):
