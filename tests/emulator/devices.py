@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 GIB = 1 << 30
 QUANTUM_NS = 2_000_000  # said to be the default of NVIDIA's driver; not checked on silicon
 CONTEXT_BYTES = 300 << 20  # what a CUDA context costs on recent boards, about
-MODES = ("exclusive", "time_sliced")
+MODES = ("exclusive", "time_sliced", "mps")
 
 
 def device_uuid(seed: int, index: int, prefix: str = "GPU") -> str:
@@ -23,7 +23,8 @@ class DeviceSpec:
     """One device: by default an H100 SXM shared in time slices.
 
     `mode` is "time_sliced" (any number of processes, round robin) or "exclusive" (compute mode
-    EXCLUSIVE_PROCESS: a second process gets CUDA_ERROR_DEVICE_UNAVAILABLE). `switch_ns` of busy time that
+    EXCLUSIVE_PROCESS: a second process gets CUDA_ERROR_DEVICE_UNAVAILABLE) or "mps" (all at once, each on at
+    most its CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of the SMs). `switch_ns` of busy time that
     belongs to no process passes at each change of process. `gpm` says whether the profiling counters of
     NVML (nvmlGpm*) exist; boards before Hopper have none. With `mig_parent` (the index of a device before it)
     it is a MIG instance: a device of its own for CUDA, and for NVML an instance of that GPU.
@@ -81,15 +82,16 @@ class DeviceSpec:
         return ";".join(f"{key}={value}" for key, value in fields.items())
 
 
-def mig_slice(parent: int, gpu_instance: int) -> DeviceSpec:
-    """The smallest MIG instance of an H100 at index `parent`: one of seven slices."""
+def mig_slice(parent: int, gpu_instance: int, slices: int = 1) -> DeviceSpec:
+    """A MIG instance of an H100 at index `parent`: by default the smallest, one of seven slices."""
+    memory_gib = {1: 10, 2: 20, 3: 40, 4: 40, 7: 80}[slices]
     return DeviceSpec(
-        sms=16,
-        memory_bytes=10 * GIB,
+        sms={1: 16, 2: 32, 3: 60, 4: 64, 7: 132}[slices],
+        memory_bytes=memory_gib * GIB,
         mig_parent=parent,
         gpu_instance=gpu_instance,
-        slices=1,
-        profile="1g.10gb",
+        slices=slices,
+        profile=f"{slices}g.{memory_gib}gb",
     )
 
 

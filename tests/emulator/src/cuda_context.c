@@ -42,9 +42,9 @@ static void after_fork_in_child(void)
     memory_forget();
 }
 
-static void uuid_text(const uint8_t *uuid, char text[41])
+static void uuid_text(const uint8_t *uuid, bool is_instance, char text[41])
 {
-    int at = sprintf(text, "GPU-");
+    int at = sprintf(text, is_instance ? "MIG-" : "GPU-");
     for (int i = 0; i < UUID_BYTES; i++)
         at += sprintf(text + at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
@@ -59,11 +59,11 @@ static int find_visible(const char *item)
         return *end || index >= count ? -1 : (int)index;
     }
     int found = -1;
-    if (strlen(item) <= strlen("GPU-") || strncmp(item, "GPU-", 4))
+    if (strlen(item) <= strlen("GPU-") || (strncmp(item, "GPU-", 4) && strncmp(item, "MIG-", 4)))
         return -1;
     for (int i = 0; i < count; i++) {
         char text[41];
-        uuid_text(model->devices[i].spec.uuid, text);
+        uuid_text(model->devices[i].spec.uuid, model->devices[i].spec.mig_parent, text);
         if (strncasecmp(text, item, strlen(item)))
             continue;
         if (found >= 0)
@@ -153,6 +153,8 @@ static int make_context(int ordinal, bool is_primary, struct context **made)
         device_lock(device);
         bool taken = device_exclusive_taken(device);
         clients[ordinal] = taken ? NULL : client_open(model, device, getpid(), monotonic_ns());
+        if (clients[ordinal])
+            clients[ordinal]->thread_percentage = mps_thread_percentage();
         device_unlock(device);
         if (!clients[ordinal])
             return taken ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_ERROR_OUT_OF_MEMORY;

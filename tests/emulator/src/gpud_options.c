@@ -35,6 +35,8 @@ static void set_field(struct device_spec *spec, const char *key, const char *val
         spec->scheduling = SCHED_EXCLUSIVE;
     else if (!strcmp(key, "mode") && !strcmp(value, "time_sliced"))
         spec->scheduling = SCHED_TIME_SLICED;
+    else if (!strcmp(key, "mode") && !strcmp(value, "mps"))
+        spec->scheduling = SCHED_MPS;
     else if (!strcmp(key, "sms"))
         spec->sms = (uint32_t)number_of(key, value);
     else if (!strcmp(key, "memory_bytes"))

@@ -65,8 +65,7 @@ void model_close(struct model *model)
 
 void device_init(struct device *device, const struct device_spec *spec)
 {
-    memset(device, 0, sizeof *device);
-    device->spec = *spec;
+    device->spec = *spec; /* the file is new and so all zero: only devices that are used take memory */
     device->current = -1;
     device->now_ns = device->started_ns = device->sampled_at_ns = monotonic_ns();
     device->power_mw = spec->idle_power_mw;
@@ -112,32 +111,32 @@ static bool has_work(const struct client *client)
     return client->state == CLIENT_OPEN && client->head < client->tail;
 }
 
-static struct launch *first_launch(struct client *client)
+struct launch *client_first_launch(struct client *client)
 {
     return &client->queue[client->head % QUEUE_CAPACITY];
 }
 
-static bool runnable(struct client *client, uint64_t at_ns)
+bool client_runnable(struct client *client, uint64_t at_ns)
 {
-    return has_work(client) && first_launch(client)->submitted_ns <= at_ns;
+    return has_work(client) && client_first_launch(client)->submitted_ns <= at_ns;
 }
 
-static uint64_t next_arrival(struct device *device, uint64_t at_ns, uint64_t limit_ns)
+uint64_t device_next_arrival(struct device *device, uint64_t at_ns, uint64_t limit_ns)
 {
     for (uint32_t i = 0; i < device->clients_used; i++) {
         struct client *client = &device->clients[i];
         if (!has_work(client))
             continue;
-        uint64_t arrival_ns = first_launch(client)->submitted_ns;
+        uint64_t arrival_ns = client_first_launch(client)->submitted_ns;
         if (arrival_ns > at_ns && arrival_ns < limit_ns)
             limit_ns = arrival_ns;
     }
     return limit_ns;
 }
 
-static void integrate(struct integrals *total, const struct work *work, uint64_t span_ns)
+static void integrate(struct integrals *total, const struct work *work, uint64_t sm_parts, uint64_t span_ns)
 {
-    uint64_t sm_ns = span_ns * work->sms;
+    uint64_t sm_ns = span_ns * sm_parts / SM_PARTS;
     total->busy_ns += span_ns;
     total->sm_ns += sm_ns;
     total->warp_sm_ns += sm_ns * work->occupancy_ppm / PPM;
@@ -145,32 +144,21 @@ static void integrate(struct integrals *total, const struct work *work, uint64_t
     total->dram_ns += span_ns * work->dram_ppm / PPM;
 }
 
-static void run_client(struct device *device, struct client *client, uint64_t span_ns)
+/* The first launch runs for `span_ns` on `sm_parts`, and `done_ns` of its work are done. The device's busy time is
+ * not counted here: under MPS several processes share the same span. */
+void client_run(struct device *device, struct client *client, uint64_t span_ns, uint64_t sm_parts, uint64_t done_ns)
 {
-    struct launch *launch = first_launch(client);
-    integrate(&device->total, &launch->work, span_ns);
-    integrate(&client->total, &launch->work, span_ns);
-    client->done_ns += span_ns;
-    if (client->done_ns >= launch->end_work_ns)
+    struct launch *launch = client_first_launch(client);
+    uint64_t end_work_ns = launch->end_work_ns, busy_ns = device->total.busy_ns;
+    integrate(&device->total, &launch->work, sm_parts, span_ns);
+    device->total.busy_ns = busy_ns;
+    integrate(&client->total, &launch->work, sm_parts, span_ns);
+    client->done_ns += done_ns;
+    if (client->done_ns >= end_work_ns) {
+        client->done_ns = end_work_ns;
+        client->done_rest = 0;
         client->head++;
-}
-
-/* Round robin from the process that ran last; false when nobody can run. */
-static bool choose_client(struct device *device, uint64_t at_ns)
-{
-    uint32_t used = device->clients_used;
-    uint32_t first = (uint32_t)(device->current + 1);
-    for (uint32_t k = 0; k < used; k++) {
-        uint32_t i = (first + k) % used;
-        if (!runnable(&device->clients[i], at_ns))
-            continue;
-        if ((int32_t)i != device->current)
-            device->switch_left_ns = device->spec.switch_ns;
-        device->current = (int32_t)i;
-        device->slice_left_ns = device->spec.quantum_ns;
-        return true;
     }
-    return false;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -181,26 +169,10 @@ static uint64_t least(uint64_t a, uint64_t b)
 void device_advance(struct device *device, uint64_t until_ns)
 {
     while (device->now_ns < until_ns) {
-        uint64_t at_ns = device->now_ns;
-        bool keeps_slice = device->current >= 0 && device->slice_left_ns > 0 &&
-                           runnable(&device->clients[device->current], at_ns);
-        if (!keeps_slice && !choose_client(device, at_ns)) {
-            device->now_ns = next_arrival(device, at_ns, until_ns);
-            continue;
-        }
-        uint64_t span_ns = until_ns - at_ns;
-        if (device->switch_left_ns) {
-            span_ns = least(span_ns, device->switch_left_ns);
-            device->switch_left_ns -= span_ns;
-            device->total.busy_ns += span_ns;
-        } else {
-            struct client *client = &device->clients[device->current];
-            span_ns = least(span_ns, device->slice_left_ns);
-            span_ns = least(span_ns, first_launch(client)->end_work_ns - client->done_ns);
-            device->slice_left_ns -= span_ns;
-            run_client(device, client, span_ns);
-        }
-        device->now_ns = at_ns + span_ns;
+        uint64_t at_ns = device->now_ns, left_ns = until_ns - at_ns;
+        uint64_t span_ns =
+            device->spec.scheduling == SCHED_MPS ? mps_step(device, left_ns) : slice_step(device, left_ns);
+        device->now_ns = span_ns ? at_ns + span_ns : device_next_arrival(device, at_ns, until_ns);
     }
 }
 
@@ -227,6 +199,7 @@ struct client *client_open(struct model *model, struct device *device, pid_t pid
     client->serial = __atomic_add_fetch(&model->next_serial, 1, __ATOMIC_RELAXED);
     client->opened_ns = now_ns;
     client->memory_bytes = device->spec.context_bytes;
+    client->thread_percentage = 100;
     if (i == device->clients_used)
         device->clients_used++;
     /* Last of all, so that a slot whose maker is killed here is either free or found by gpud. */
@@ -279,7 +252,8 @@ uint64_t client_least_wait_ns(const struct device *device, const struct client *
     if (target <= client->head)
         return 0;
     uint64_t wait_ns = client->queue[(target - 1) % QUEUE_CAPACITY].end_work_ns - client->done_ns;
-    if (device->current >= 0 && &device->clients[device->current] != client) {
+    bool sliced = device->spec.scheduling != SCHED_MPS && device->current >= 0;
+    if (sliced && &device->clients[device->current] != client) {
         const struct client *other = &device->clients[device->current];
         if (has_work(other))
             wait_ns += least(device->slice_left_ns, other->queued_ns - other->done_ns);

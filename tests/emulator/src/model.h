@@ -17,7 +17,7 @@
 #define MODEL_SHM_VARIABLE "GPUEMU_SHM"
 
 enum {
-    MAX_DEVICES = 8,
+    MAX_DEVICES = 32,
     MAX_CLIENTS = 64,      /* processes with a context on one device at a time */
     QUEUE_CAPACITY = 1024, /* launches in flight before a launch blocks; a real driver stops at about 1,022 */
     UUID_BYTES = 16,
@@ -27,10 +27,11 @@ enum {
 
 #define NS_PER_S 1000000000ull
 #define DAEMON_LOST_NS (5 * NS_PER_S) /* gpud beats every 10 ms; five seconds without it means that it died */
+#define SM_PARTS 1000ull              /* of a multiprocessor: what MPS gives a process is no whole number of them */
 #define PPM 1000000ull                /* fractions of a launch are kept in parts per million */
 
-/* How processes share a device. MPS and MIG take the next numbers. */
-enum scheduling { SCHED_EXCLUSIVE = 0, SCHED_TIME_SLICED = 1 };
+/* How processes share a device. Under MPS they run at the same time, each on its part of the multiprocessors. */
+enum scheduling { SCHED_EXCLUSIVE = 0, SCHED_TIME_SLICED = 1, SCHED_MPS = 2 };
 
 /* What one launch asks of the device. */
 struct work {
@@ -67,6 +68,8 @@ struct client {
     uint64_t memory_bytes;
     uint64_t head, tail;         /* launches finished and submitted since it opened */
     uint64_t queued_ns, done_ns; /* work submitted and done since it opened */
+    uint64_t done_rest;          /* of a ns: see mps.c */
+    uint32_t thread_percentage;  /* of the multiprocessors that it may use under MPS, 1 to 100 */
     struct integrals total;
     uint64_t sampled_busy_ns; /* total.busy_ns at the end of the last NVML sample */
     uint64_t sampled_dram_ns;
@@ -129,6 +132,13 @@ void client_close(struct device *device, struct client *client, uint64_t now_ns)
 bool client_reserve(struct device *device, struct client *client, uint64_t bytes);
 void client_release(struct device *device, struct client *client, uint64_t bytes);
 bool client_submit(struct client *client, const struct work *work, uint64_t now_ns);
+bool client_runnable(struct client *client, uint64_t at_ns);
+struct launch *client_first_launch(struct client *client);
+void client_run(struct device *device, struct client *client, uint64_t span_ns, uint64_t sm_parts, uint64_t done_ns);
+uint64_t device_next_arrival(struct device *device, uint64_t at_ns, uint64_t limit_ns);
+uint64_t slice_step(struct device *device, uint64_t span_ns);
+uint64_t mps_step(struct device *device, uint64_t span_ns);
+uint32_t mps_thread_percentage(void);
 uint64_t client_least_wait_ns(const struct device *device, const struct client *client, uint64_t target);
 bool device_exclusive_taken(const struct device *device);
 uint64_t device_power_mw(const struct device *device, uint64_t sm_ns, uint64_t span_ns);

@@ -24,6 +24,9 @@ struct options {
     double occupancy, tensor, dram; /* 0..1 */
     unsigned rounds, host_threads;  /* of count */
     bool wait, via_proc_address;
+    const char *sync;  /* how it learns that its work is done */
+    unsigned streams;  /* launches take turns among so many, 0: the default stream */
+    bool graph;        /* a burst is one launch of a graph */
 };
 
 struct tally { /* what a workload has done */
@@ -78,6 +81,11 @@ bool stopped(void);                       /* told to, out of time, or the parent
 double now_us(void);
 struct kernel kernel_of(const struct options *options, double duration_us);
 void run_mode(const struct options *options, unsigned long long memory, struct tally *tally);
+void *next_stream(const struct options *options); /* NULL for the default stream */
+void synchronise(const struct options *options, struct tally *tally);
+bool known_sync(const char *name);
+bool usable_graph(const struct options *options);
+void launch_graph(const struct options *options, struct tally *tally);
 int run_count(const struct options *options); /* exit status */
 int run_variants(const struct options *options);
 bool known_mode(const char *mode);

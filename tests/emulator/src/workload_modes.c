@@ -63,7 +63,8 @@ static void launch(const struct options *options, struct tally *tally)
     void *parameters[] = {&kernel};
     uintptr_t function = FIRST_FUNCTION + tally->launches % options->functions;
     unsigned blocks = (options->launch_threads + BLOCK_THREADS - 1) / BLOCK_THREADS;
-    check(cuLaunchKernel((void *)function, blocks, 1, 1, BLOCK_THREADS, 1, 1, 0, NULL, parameters, NULL),
+    check(cuLaunchKernel((void *)function, blocks, 1, 1, BLOCK_THREADS, 1, 1, 0,
+                         next_stream(options), parameters, NULL),
           "cuLaunchKernel");
     tally->launches++;
     tally->work_ns += kernel.duration_ns;
@@ -71,14 +72,12 @@ static void launch(const struct options *options, struct tally *tally)
 
 static void burst(const struct options *options, struct tally *tally)
 {
+    if (options->graph) {
+        launch_graph(options, tally);
+        return;
+    }
     for (unsigned i = 0; i < options->burst && !stopped(); i++)
         launch(options, tally);
-}
-
-static void synchronise(struct tally *tally)
-{
-    check(cuStreamSynchronize(NULL), "cuStreamSynchronize");
-    tally->synchronisations++;
 }
 
 static void copy_out(unsigned long long memory, struct tally *tally)
@@ -99,7 +98,7 @@ static void train(const struct options *options, struct tally *tally)
 {
     while (!stopped()) {
         burst(options, tally);
-        synchronise(tally);
+        synchronise(options, tally);
         pause_until(now_us() + options->gap_us * (0.8 + 0.4 * uniform()));
     }
 }
@@ -135,7 +134,7 @@ static void tiny(const struct options *options, struct tally *tally)
         pause_until(next_us);
         burst(options, tally);
         if (options->sync_every && i % options->sync_every == 0)
-            synchronise(tally);
+            synchronise(options, tally);
     }
 }
 
@@ -154,7 +153,7 @@ static void late(const struct options *options, struct tally *tally)
     while (!stopped()) {
         burst(options, tally);
         pause_until(now_us() + options->gap_us);
-        synchronise(tally);
+        synchronise(options, tally);
     }
 }
 

@@ -30,6 +30,9 @@ static const char help[] =
     "  --gap-us G           pause between bursts (5000)\n"
     "  --rate R             bursts a second (50)\n"
     "  --sync-every N       (500)\n"
+    "  --sync HOW           stream, context, event, or poll-stream, poll-event: asked each 100 us (stream)\n"
+    "  --streams N          launches take turns among N streams, 0: the default stream (0)\n"
+    "  --graph              each burst is one launch of a graph of --burst kernels, at most 64\n"
     "  --functions N        launches take turns among N functions (1)\n"
     "  --launch-threads N   threads of one launch, in blocks of 256 (65536)\n"
     "  --sms N              multiprocessors that a launch keeps active, 0: one a block, at most all (0)\n"
@@ -79,7 +82,7 @@ static uint64_t bytes(const char *text)
 }
 
 enum { DEVICE = 256, SECONDS, MEMORY, SEED, DURATION, JITTER, BURST, GAP, RATE, SYNC, FUNCTIONS, THREADS, SMS,
-       OCCUPANCY, TENSOR, DRAM, ROUNDS, HOST_THREADS, PROC_ADDRESS, WAIT, HELP };
+       OCCUPANCY, TENSOR, DRAM, ROUNDS, HOST_THREADS, PROC_ADDRESS, WAIT, SYNC_HOW, STREAMS, GRAPH, HELP };
 
 static const struct option long_options[] = {
     {"device", 1, NULL, DEVICE},         {"seconds", 1, NULL, SECONDS},
@@ -92,7 +95,9 @@ static const struct option long_options[] = {
     {"tensor", 1, NULL, TENSOR},         {"dram", 1, NULL, DRAM},
     {"rounds", 1, NULL, ROUNDS},         {"host-threads", 1, NULL, HOST_THREADS},
     {"via-proc-address", 0, NULL, PROC_ADDRESS}, {"wait", 0, NULL, WAIT},
-    {"help", 0, NULL, HELP},             {NULL, 0, NULL, 0}};
+    {"sync", 1, NULL, SYNC_HOW},         {"streams", 1, NULL, STREAMS},
+    {"graph", 0, NULL, GRAPH},           {"help", 0, NULL, HELP},
+    {NULL, 0, NULL, 0}};
 
 static void set(struct options *options, int option, const char *text)
 {
@@ -117,6 +122,9 @@ static void set(struct options *options, int option, const char *text)
     case HOST_THREADS: options->host_threads = (unsigned)number(text); break;
     case PROC_ADDRESS: options->via_proc_address = true; break;
     case WAIT: options->wait = true; break;
+    case SYNC_HOW: options->sync = text; break;
+    case STREAMS: options->streams = (unsigned)number(text); break;
+    case GRAPH: options->graph = true; break;
     case HELP: fputs(help, stdout); exit(0);
     default: exit(2);
     }
@@ -135,7 +143,8 @@ struct options options_parse(int argc, char **argv)
                               .functions = 1,
                               .launch_threads = 65536,
                               .rounds = 1,
-                              .host_threads = 1};
+                              .host_threads = 1,
+                              .sync = "stream"};
     for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;)
         set(&options, option, optarg);
     if (optind != argc - 1)
@@ -143,6 +152,10 @@ struct options options_parse(int argc, char **argv)
     options.mode = argv[optind];
     if (!known_mode(options.mode))
         refuse("no such mode", options.mode);
+    if (!known_sync(options.sync))
+        refuse("no such way to synchronise", options.sync);
+    if (!usable_graph(&options))
+        refuse("too long for --graph, or --streams with it", "burst");
     if (!options.burst || !options.functions || !options.launch_threads || !options.host_threads || !options.rate)
         refuse("must be above 0", "burst, functions, launch-threads, host-threads, rate");
     return options;
