@@ -23,6 +23,8 @@
 //   tallies      (token, function, cgroup, result, operation, ordinal) -> sums of the calls that made no record
 //   outstanding  (token, ordinal) -> since when a tallied process has work outstanding (busy.h)
 // Entries of the last six whose token is dead are swept by user space: a token never comes back.
+// And whatever processes do:
+//   gone_cgroups paths of the cgroups that were removed last (cgroups.h)
 
 #include "tables.h"
 #include "lookup.h"
@@ -33,6 +35,7 @@
 #include "copy.h"
 #include "busy.h"
 #include "tally.h"
+#include "cgroups.h"
 
 static __always_inline u64 pick(u64 index, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5, u64 a6)
 {

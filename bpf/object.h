@@ -46,6 +46,12 @@ typedef __s64 s64;
 #define COUNTERS(name, entries) TABLE(name, BPF_MAP_TYPE_PERCPU_ARRAY, u32, u64, entries, 0)
 #define ARRAY(name, value) TABLE(name, BPF_MAP_TYPE_ARRAY, u32, value, 1, 0)
 #define HASH(name, key, value, entries) TABLE(name, BPF_MAP_TYPE_HASH, key, value, entries, BPF_F_NO_PREALLOC)
+#define QUEUE(name, value_type, entries)                                                                             \
+    struct {                                                                                                         \
+        __uint(type, BPF_MAP_TYPE_QUEUE);                                                                            \
+        __uint(max_entries, entries);                                                                                \
+        __type(value, value_type);                                                                                   \
+    } name SEC(".maps")
 
 typedef struct {
     int counter;
@@ -61,6 +67,19 @@ struct task_struct {
     struct signal_struct *signal;
 } __attribute__((preserve_access_index));
 
+struct kernfs_node {
+    u64 id;
+} __attribute__((preserve_access_index));
+
+struct cgroup_root {
+    int hierarchy_id;
+} __attribute__((preserve_access_index));
+
+struct cgroup {
+    struct kernfs_node *kn;
+    struct cgroup_root *root;
+} __attribute__((preserve_access_index));
+
 static __always_inline u64 process_start_ns(void)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -72,6 +91,15 @@ static __always_inline int process_ends(u64 id)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
     return BPF_CORE_READ(task, signal, live.counter) == 0;
+}
+
+// The id of a cgroup of the unified hierarchy (version 2); 0 for one of another hierarchy.
+static __always_inline u64 unified_cgroup_id(u64 address)
+{
+    struct cgroup *cgroup = (struct cgroup *)address;
+    if (BPF_CORE_READ(cgroup, root, hierarchy_id) != UNIFIED_HIERARCHY)
+        return 0;
+    return BPF_CORE_READ(cgroup, kn, id);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -126,6 +126,12 @@ struct uuid {
     u64 pid;               // whose, also when the token is dead
 };
 
+// A cgroup that was removed, its path from the root of the hierarchy.
+struct gone_cgroup {
+    u64 id;
+    char path[CGROUP_PATH_BYTES];
+};
+
 RING(events);
 COUNTERS(losses, LOSS_COUNT);
 ARRAY(settled_ns, u64);
@@ -140,3 +146,5 @@ HASH(allocations, struct allocation_key, struct allocation, MAX_ALLOCATIONS);
 ARRAY(rates, struct rates);
 HASH(tallies, struct tally_key, struct tally, MAX_TALLIES);
 HASH(outstanding, struct resident_key, struct busy, MAX_CONTEXTS);
+ARRAY(gone_cgroup, struct gone_cgroup);
+QUEUE(gone_cgroups, struct gone_cgroup, MAX_GONE_CGROUPS); // where it is full the oldest goes

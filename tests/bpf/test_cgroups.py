@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +63,55 @@ def test_what_was_seen_once_is_known_after_the_pod_is_gone(paths: CgroupPaths) -
     assert path is not None
     assert paths.cgroup_path(ids[0]) == path
     assert paths.cgroup_path(ids[1]) is None
+
+
+@pytest.fixture
+def told(source: ProbeSource) -> Iterator[CgroupPaths]:
+    opened = CgroupPaths(gone=source.gone_cgroups)
+    yield opened
+    opened.close()
+
+
+def test_a_pod_that_is_gone_before_its_calls_are_read_is_still_who_made_them(
+    source: ProbeSource, bench: Bench, told: CgroupPaths
+) -> None:
+    with pod() as gone, pod() as other:
+        made = {}
+        for place in (gone, other):
+            pid, _ = run([bench.program("loop"), "1", "1"], bench.directory, place.directory)
+            made[pid] = PodRef(place.uid, place.container, "burstable")
+    found = {}
+    for row in events_of(source, *made):
+        path = told.cgroup_path(int(row["cgroup_id"]))
+        assert path is not None
+        found[int(row["pid"])] = pod_from_cgroup(path)
+    assert found == made
+
+
+def test_of_the_hierarchies_only_the_unified_one_is_told_of(source: ProbeSource, tmp_path: Path) -> None:
+    """Each counts ids of its own: one of cgroup v1 may have the number of a pod's."""
+    hierarchy = ["mount", "-t", "cgroup", "-o", "none,name=gpuledger-test", "none", str(tmp_path)]
+    subprocess.run(hierarchy, check=True)
+    try:
+        (tmp_path / "of-version-1").mkdir()
+        (tmp_path / "of-version-1").rmdir()
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+    with pod() as later:
+        later_id = later.cgroup_id
+    told = dict(source.gone_cgroups())
+    assert later_id in told  # and so would be what was removed before it
+    assert "/of-version-1" not in told.values()
+
+
+def test_a_path_as_long_as_the_deepest_nesting_of_clusters_is_told_whole(told: CgroupPaths) -> None:
+    names = ["kind-" + "k" * 120, "kubelet-" + "l" * 120, "inner-" + "i" * 120, "pod-" + "p" * 120, "leaf"]
+    directory = Path(told.mount, *names)
+    directory.mkdir(parents=True)
+    cgroup_id = directory.stat().st_ino
+    for place in [directory, *directory.parents[: len(names) - 1]]:
+        place.rmdir()
+    assert told.cgroup_path(cgroup_id) == "/" + "/".join(names)
 
 
 def test_the_cgroup_of_a_process_is_the_one_that_its_events_bear(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.cgroups import CgroupPaths, cgroup2_mount, process_cgroup_path
+from gpuledger.agent.cgroups import GONE_PATHS, CgroupPaths, cgroup2_mount, process_cgroup_path
 from gpuledger.agent.procfs import process_start_ns, same_start, start_ticks, tick_ns
 
 HYBRID = """\
@@ -81,4 +81,22 @@ def test_the_cgroup_of_this_process_is_resolved_from_its_id(paths: CgroupPaths) 
 def test_an_id_that_no_cgroup_has_gives_nothing(paths: CgroupPaths) -> None:
     assert paths.cgroup_path(2**40) is None
     assert paths.cgroup_id_of_process(2**22 + 1) is None
+    paths.close()
+
+
+def test_a_removal_that_the_kernel_tells_of_a_moment_later_is_waited_for() -> None:
+    answers = [[], [(2**40, "/kubepods/pod")]]
+    paths = CgroupPaths(gone=lambda: answers.pop(0))
+    assert paths.cgroup_path(2**40) == "/kubepods/pod"
+    assert paths.cgroup_path(2**40) == "/kubepods/pod"  # and it is known from then on
+    paths.close()
+
+
+def test_of_removed_cgroups_that_nobody_asks_for_the_last_are_kept() -> None:
+    told = [(2**40 + number, f"/pod{number}") for number in range(GONE_PATHS + 1)]
+    paths = CgroupPaths(gone=lambda: told)
+    assert paths.cgroup_path(2**40 + GONE_PATHS) == f"/pod{GONE_PATHS}"
+    told.clear()
+    assert paths.cgroup_path(2**40 + 1) == "/pod1"
+    assert paths.cgroup_path(2**40) is None
     paths.close()

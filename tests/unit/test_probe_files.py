@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuledger.agent.probes.attach import choose
-from gpuledger.agent.probes.btf import field_offsets, task_offsets
+from gpuledger.agent.probes.btf import field_offsets, kernel_offsets
 from gpuledger.agent.probes.elf import exported_functions
 from gpuledger.agent.probes.headers import link_tree
 from gpuledger.agent.probes.libraries import LibraryScanner, library_ranges, range_name
@@ -75,10 +75,10 @@ def test_offsets_are_read_from_type_information() -> None:
 
 
 def test_what_is_no_type_information_gives_no_offsets(tmp_path: Path) -> None:
-    assert task_offsets(tmp_path / "absent") == {}
+    assert kernel_offsets(tmp_path / "absent") == {}
     broken = tmp_path / "broken"
     broken.write_bytes(bytes(64))
-    assert task_offsets(broken) == {}
+    assert kernel_offsets(broken) == {}
     with pytest.raises(ValueError, match="shorter"):
         field_offsets(b"", {})
 

@@ -2,7 +2,7 @@
 
 ``bpf_get_current_cgroup_id()`` is the id of the cgroup v2 directory's kernfs node, and so a file handle of
 type FILEID_KERNFS (include/linux/exportfs.h). Ids are never used again, so what was once resolved stays true
-after the cgroup is gone.
+after the cgroup is gone; the path of one that went before anybody asked is what the kernel told when it went.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import ctypes
 import errno
 import os
 import struct
+import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,11 @@ from gpuledger.contract.errors import Unsupported
 
 _FILEID_KERNFS: Final = 0xFE
 CACHED_PATHS: Final = 4096  # of processes that use a GPU, a day's on a busy node; a path takes some 500 bytes
+GONE_PATHS: Final = 1024  # that were told of and not asked for yet
+_TRIES: Final = 3  # a directory is gone some microseconds before the kernel tells of it
+_PAUSE_S: Final = 0.001
+
+Gone = Callable[[], Iterable[tuple[int, str]]]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -56,10 +62,11 @@ def process_cgroup_path(cgroup: str) -> str | None:
 class CgroupPaths:
     """Resolves cgroup ids; holds one descriptor of the mount. Not thread-safe.
 
-    Raises Unsupported where no cgroup v2 hierarchy is mounted.
+    ``gone`` tells (id, path) of the cgroups that were removed since it was last asked; it is asked when an id
+    has no directory. Raises Unsupported where no cgroup v2 hierarchy is mounted.
     """
 
-    def __init__(self, mount: str | None = None) -> None:
+    def __init__(self, mount: str | None = None, gone: Gone | None = None) -> None:
         if mount is None:
             mount = cgroup2_mount(Path("/proc/self/mountinfo").read_text().splitlines())
         if mount is None:
@@ -67,9 +74,11 @@ class CgroupPaths:
         self.mount: Final = mount
         self._fd = os.open(mount, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._known: OrderedDict[int, str] = OrderedDict()
+        self._gone = gone
+        self._gone_paths: OrderedDict[int, str] = OrderedDict()
 
     def cgroup_path(self, cgroup_id: int) -> str | None:
-        """The path below the mount (``/`` for its root), None where the cgroup is gone and was never seen.
+        """The path below the mount (``/`` for its root), None where the cgroup is gone and nobody told of it.
 
         Raises PermissionError without CAP_DAC_READ_SEARCH.
         """
@@ -77,12 +86,24 @@ class CgroupPaths:
         if known is not None:
             self._known.move_to_end(cgroup_id)
             return known
-        path = self._resolve(cgroup_id)
+        path = self._resolve(cgroup_id) or self._of_gone(cgroup_id)
         if path is not None:
             self._known[cgroup_id] = path
             if len(self._known) > CACHED_PATHS:
                 self._known.popitem(last=False)
         return path
+
+    def _of_gone(self, cgroup_id: int) -> str | None:
+        if self._gone is None:
+            return None
+        for _ in range(_TRIES):
+            self._gone_paths.update(self._gone())
+            while len(self._gone_paths) > GONE_PATHS:
+                self._gone_paths.popitem(last=False)
+            if cgroup_id in self._gone_paths:
+                return self._gone_paths.pop(cgroup_id)
+            time.sleep(_PAUSE_S)
+        return None
 
     def _resolve(self, cgroup_id: int) -> str | None:
         handle = ctypes.create_string_buffer(struct.pack("=IiQ", 8, _FILEID_KERNFS, cgroup_id), 16)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.doctor import Report, Subject, examine
 from gpuledger.agent.holders.choose import KUBELET_SOCKET, HolderChoice, HoldersFrom, open_holders
 from gpuledger.agent.nvml import NvmlSession
@@ -84,7 +85,8 @@ def top(
         with contextlib.ExitStack() as stack:
             names = open_holders(stack, choice, node, clock)
             source = ProbeSource(loader=loader)
-            live = LiveNode(clock, source, ProcReader(), names, _session(), tuple(library or ()))
+            reader = ProcReader(CgroupPaths(gone=source.gone_cgroups))
+            live = LiveNode(clock, source, reader, names, _session(), tuple(library or ()))
             _show(stack.enter_context(live), interval_s, once, as_json)
     except FileNotFoundError as error:
         raise ConfigError(error.strerror or "can not be read", str(error.filename)) from error

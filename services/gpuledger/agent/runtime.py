@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.epoch import AgentTime, boot_id
 from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holders
 from gpuledger.agent.holders.source import HolderSource
@@ -105,7 +106,8 @@ def _agent(
     holders = open_holders(stack, sources.holders, settings.node.node, clock)
     if sources.kind is SourceKind.SIMULATED:
         return _simulated(settings, sources, clock, queue, holders)
-    reader: ProcessReader = ProcReader()
+    probes = ProbeSource(loader=sources.loader, tally_calls_per_s=sources.tally_calls_per_s)
+    reader: ProcessReader = ProcReader(CgroupPaths(gone=probes.gone_cgroups))
     session = NvmlSession() if sources.samplers is SamplerKind.NVML else None
     if session is not None:
         stack.callback(session.close)
@@ -114,7 +116,7 @@ def _agent(
     if sources.export is not None:
         source, reader = _tetragon(stack, sources.export, reader, clock)
     if sources.kind is SourceKind.EBPF:
-        source = ProbeSource(loader=sources.loader, tally_calls_per_s=sources.tally_calls_per_s)
+        source = probes
         stack.callback(source.close)
         source.start()
         for path in sources.preattach:

@@ -14,7 +14,7 @@ from gpuledger.agent.privileges import NEEDED, missing
 from gpuledger.agent.probes import LoaderKind, ProbeSource, available
 from gpuledger.agent.probes.able import MINIMUM_KERNEL
 from gpuledger.agent.probes.attach import choose
-from gpuledger.agent.probes.btf import VMLINUX, task_offsets
+from gpuledger.agent.probes.btf import VMLINUX, kernel_offsets
 from gpuledger.agent.probes.elf import exported_functions
 from gpuledger.agent.probes.libraries import LibraryScanner
 from gpuledger.agent.probes.loader import kernel_version
@@ -40,7 +40,7 @@ def kernel() -> Iterator[Check]:
     release, wanted = os.uname().release, ".".join(map(str, MINIMUM_KERNEL))
     new_enough = kernel_version() >= MINIMUM_KERNEL
     yield Check("kernel", new_enough, f"Linux {release}", f"run Linux {wanted} or newer")
-    readable = bool(task_offsets())
+    readable = bool(kernel_offsets())
     yield Check(
         "btf",
         readable,

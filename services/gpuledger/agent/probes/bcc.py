@@ -37,6 +37,7 @@ _METHODS: Final = (
     (re.compile(r"bpf_map_update_elem\(&(\w+), (.+?), BPF_ANY\)"), r"\1.update(\2)"),
     (re.compile(r"bpf_map_update_elem\(&(\w+), (.+?), BPF_NOEXIST\)"), r"\1.insert(\2)"),
     (re.compile(r"bpf_map_delete_elem\(&(\w+), "), r"\1.delete("),
+    (re.compile(r"bpf_map_push_elem\(&(\w+), "), r"\1.push("),
     (re.compile(r"bpf_ringbuf_reserve\(&(\w+), (.+), 0\)"), r"\1.ringbuf_reserve(\2)"),
     (re.compile(r"bpf_ringbuf_submit\((\w+), "), r"events.ringbuf_submit(\1, "),
 )

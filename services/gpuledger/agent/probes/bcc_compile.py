@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.bcc import source_text
-from gpuledger.agent.probes.btf import task_offsets
+from gpuledger.agent.probes.btf import kernel_offsets
 from gpuledger.agent.probes.handed import Handed, send, send_problem
 from gpuledger.agent.probes.headers import ENVIRONMENT, link_bcc, prepare_kernel_headers
 from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, UPROBE_PROGRAMS
@@ -32,7 +32,7 @@ def compiled(limits: Limits, multi: bool) -> Handed:
         raise Unsupported("the Python package bcc can not be made importable")
     os.environ[ENVIRONMENT] = str(prepare_kernel_headers())
     bcc: Any = importlib.import_module("bcc")
-    text = c_preamble(limits, task_offsets()) + source_text()
+    text = c_preamble(limits, kernel_offsets()) + source_text()
     try:
         bpf = bcc.BPF(text=text.encode(), cflags=list(_CFLAGS))
         attach = bpfsys.ATTACH_UPROBE_MULTI if multi else -1

@@ -29,6 +29,10 @@ _WANTED: Final = {
     ("task_struct", "start_boottime"): "TASK_START_BOOTTIME",
     ("task_struct", "signal"): "TASK_SIGNAL",
     ("signal_struct", "live"): "SIGNAL_LIVE",
+    ("cgroup", "root"): "CGROUP_ROOT",
+    ("cgroup", "kn"): "CGROUP_NODE",
+    ("cgroup_root", "hierarchy_id"): "CGROUP_HIERARCHY",
+    ("kernfs_node", "id"): "KERNFS_ID",
 }
 
 
@@ -69,7 +73,7 @@ def _string_offset(strings: bytes, name: str) -> int:
     return strings.find(b"\0" + name.encode() + b"\0") + 1 or -1
 
 
-def task_offsets(path: Path = VMLINUX) -> dict[str, int]:
+def kernel_offsets(path: Path = VMLINUX) -> dict[str, int]:
     """Macro name -> offset, for `symbols.c_preamble`; empty where the kernel has no readable BTF."""
     wanted: dict[str, set[str]] = {}
     for owner, field in _WANTED:

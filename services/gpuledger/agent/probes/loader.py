@@ -22,7 +22,11 @@ MAIN_SOURCE: Final = "cuda.bpf.c"
 DRIVER_SOURCE: Final = "nvidia.bpf.c"
 
 UPROBE_PROGRAMS: Final = (*ENTRY_PROGRAMS.values(), RETURN_PROGRAM)
-TRACEPOINT_PROGRAMS: Final = {"on_exit": "sched_process_exit", "on_exec": "sched_process_exec"}
+TRACEPOINT_PROGRAMS: Final = {
+    "on_exit": "sched_process_exit",
+    "on_exec": "sched_process_exec",
+    "on_rmdir": "cgroup_rmdir",
+}
 
 MULTI_KERNEL: Final = (6, 6)  # the first with BPF_TRACE_UPROBE_MULTI
 

@@ -272,6 +272,10 @@ class ProbeSource:
         """See `EventSource`."""
         return self._driver.xids()
 
+    def gone_cgroups(self) -> list[tuple[int, str]]:
+        """(id, path) of the cgroups that were removed since the last call; nothing once it is closed."""
+        return [] if self._state is None else self._state.gone_cgroups()
+
     def not_ready(self) -> int:
         """Cumulative count of queries answered "not ready": polling, of which no record is made."""
         return self._started().not_ready()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import time
 import uuid
@@ -14,7 +15,7 @@ from typing import Final
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.events import DeviceUuid, Losses, Resident
 from gpuledger.agent.probes.loader import Loader
-from gpuledger.agent.probes.symbols import COUNTS, RATE_SLOT_NS
+from gpuledger.agent.probes.symbols import CGROUP_PATH_BYTES, COUNTS, MAX_GONE_CGROUPS, RATE_SLOT_NS
 from gpuledger.contract.clock import NS_PER_S
 
 _LOSS_NAMES: Final = tuple(f.name for f in fields(Losses))
@@ -29,16 +30,15 @@ _UUID: Final = struct.Struct("=16sQQ")  # struct uuid
 _RESIDENT_KEY: Final = struct.Struct("=Qq")
 _SWEPT: Final = {"contexts": 16, "resident": 16, "allocations": 24}
 """map -> bytes of its key, which begins with the token of its process; `KernelState.uuids` tidies its own"""
+_OTHERS: Final = ("losses", "settled_ns", "processes", "late", "rates", "uuids", "gone_cgroups")
+_GONE_CGROUP: Final = struct.Struct(f"=Q{CGROUP_PATH_BYTES}s")  # struct gone_cgroup
 
 
 class KernelState:
     """A view of a loader's maps; owns nothing."""
 
     def __init__(self, loader: Loader) -> None:
-        self._maps = {
-            name: loader.map(name)
-            for name in ("losses", "settled_ns", "processes", "late", "rates", "uuids", *_SWEPT)
-        }
+        self._maps = {name: loader.map(name) for name in (*_OTHERS, *_SWEPT)}
         self._cpus = bpfsys.cpus_possible()
 
     def losses(self) -> Losses:
@@ -117,6 +117,15 @@ class KernelState:
             if token not in alive:
                 bpfsys.map_delete(self._maps["uuids"], key)
         return sorted(out, key=lambda u: (u.pid, u.ordinal))
+
+    def gone_cgroups(self) -> list[tuple[int, str]]:
+        """(id, path) of cgroups that were removed since the last call: the last `MAX_GONE_CGROUPS`."""
+        out: list[tuple[int, str]] = []
+        fd = self._maps["gone_cgroups"]
+        while len(out) < MAX_GONE_CGROUPS and (raw := bpfsys.map_pop(fd, _GONE_CGROUP.size)) is not None:
+            cgroup_id, path = _GONE_CGROUP.unpack(raw)
+            out.append((cgroup_id, os.fsdecode(path.split(b"\0")[0])))
+        return out
 
     def _processes(self) -> list[tuple[int, int, int]]:
         """(pid, token, start_ns) of each process that is observed and alive."""

@@ -74,6 +74,9 @@ LOCK_TRIES: Final = 64  # some 20 ns each; what they protect takes less than 0.2
 MIN_BLOCKED_NS: Final = 4_000  # as attribution sees it: a call that returns sooner did not wait
 MIN_BLOCKED_PART: Final = 10  # of the interval; a shorter wait says the work may have been done long before
 MAX_TALLIES_OF_PROCESS: Final = 1024  # functions and results of one process that are told apart
+CGROUP_PATH_BYTES: Final = 1024  # TRACE_CGROUP_PATH_LEN: the tracepoints of cgroups tell no more
+MAX_GONE_CGROUPS: Final = 1024  # 1 MiB; a node that loses 20 containers a second fills it in a minute
+UNIFIED_HIERARCHY: Final = 0  # the number of cgroup v2, as in /proc/PID/cgroup
 TOKEN_PID_BITS: Final = 8  # 256 pids may begin in one nanosecond; 2^56 ns of boot clock are 2.2 years
 
 
@@ -124,7 +127,7 @@ class Limits:
 def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
     """The ``#define`` lines in front of bpf/cuda.bpf.c.
 
-    ``offsets`` are byte offsets of kernel structures by macro name, as `btf.task_offsets` reads them; empty
+    ``offsets`` are byte offsets of kernel structures by macro name, as `btf.kernel_offsets` reads them; empty
     where the kernel tells none.
     """
     defines: dict[str, int] = {
@@ -147,6 +150,9 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
         "MAX_CONTEXT_STACK": 8,
         "MAX_LISTED_LAUNCHES": 16,
         "MAX_LISTED_COPIES": MAX_LISTED_COPIES,
+        "CGROUP_PATH_BYTES": CGROUP_PATH_BYTES,
+        "MAX_GONE_CGROUPS": MAX_GONE_CGROUPS,
+        "UNIFIED_HIERARCHY": UNIFIED_HIERARCHY,
         "NOT_READY": CUDA_ERROR_NOT_READY,
         "TOKEN_PID_BITS": TOKEN_PID_BITS,
     }
