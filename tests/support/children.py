@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 def tied(command: Sequence[str]) -> list[str]:
     """The command, killed by the kernel when the thread that starts it has gone; it keeps its pid.
+    A starter that is killed within the millisecond before the tie is made leaves it behind.
 
     No ``preexec_fn``: that would fork this process, and gRPC's threads do not survive a fork.
     """

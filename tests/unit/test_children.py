@@ -1,6 +1,5 @@
 """What a test starts ends with it, also when the test is killed."""
 
-import os
 import subprocess
 import sys
 import time
@@ -10,8 +9,8 @@ ROOT = Path(__file__).parents[2]
 STARTER = """
 import subprocess, sys, time
 from tests.support.children import tied
-child = subprocess.Popen(tied([sys.executable, "-c", "import time; time.sleep(60)"]))
-print(child.pid, flush=True)
+code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+child = subprocess.Popen(tied([sys.executable, "-c", code]))
 time.sleep(60)
 """
 
@@ -21,8 +20,7 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed() -> None:
         [sys.executable, "-c", STARTER], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as parent:
         assert parent.stdout is not None
-        child = int(parent.stdout.readline())
-        os.kill(child, 0)
+        child = int(parent.stdout.readline())  # it says so itself: from then on it is tied
         parent.kill()
     deadline = time.monotonic() + 10
     while Path(f"/proc/{child}").exists() and Path(f"/proc/{child}/stat").read_text().split()[2] != "Z":
