@@ -115,7 +115,8 @@ class Stack:
         run(["schemas", "register"], self.env)
         yield "prices and teams"
         documents = ROOT / "deploy" / "demo"
-        run(["config", "apply", "--yes", str(documents / "prices.yaml"), str(documents / "teams.yaml")], self.env)
+        files = [str(documents / name) for name in ("prices.yaml", "teams.yaml")]
+        run(["config", "apply", "--yes", *files], self.env)
         yield "processor"
         self.add("processor", ["processor"])
         yield "sink"
