@@ -169,6 +169,19 @@ def mps_server() -> tuple[ProcessTable, StatedProcesses]:
     return table(reader), reader
 
 
+def test_a_process_that_ended_and_is_not_reaped_yet_does_not_come_back_as_another() -> None:
+    reader = StatedProcesses()
+    reader.facts[1] = ProcessFacts(30 * MS, 7, "process-1")
+    processes = table(reader)
+    processes.resolve(raw(S, start_ns=30 * MS + 123), 0)
+    reader.gone = [1]
+    processes.note_ends(2 * S)
+    assert processes.of_pid(1) is None, "/proc still tells of a zombie"
+    assert len(processes.all) == 1
+    reader.facts[1] = ProcessFacts(5 * S, 7, "another with its pid")
+    assert processes.of_pid(1) is not None
+
+
 def test_the_mps_server_is_nobody_s_consumer_beside_its_clients() -> None:
     processes, reader = mps_server()
     reader.facts[2] = ProcessFacts(30 * MS, 7)

@@ -144,8 +144,9 @@ class ProcessTable:
         for index in self._living.get(pid, ()):
             return None if self._known[index].serves else index
         facts = self._reader.look(pid)
-        if facts is None:
-            return None
+        tick = None if facts is None else self._tick(facts.start_ns)
+        if facts is None or any(one.pid == pid and self._tick(one.start_ns) == tick for one in self.all):
+            return None  # gone; or ended, and its parent has not reaped it yet
         known = self._add(pid, facts.start_ns, facts.cgroup_id, facts)
         return None if known.serves else known.index
 
