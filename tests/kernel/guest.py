@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -103,8 +104,27 @@ def observe_cuda(directory: Path) -> dict[str, Any]:
     seen = [[str(event[column]) for column in columns] for event in events]
     differing = [row for row, values in zip(expected, seen, strict=False) if row[1:] != values]
     lost = source.losses().events
+    gone = gone_cgroup(source)
     source.close()
-    return {"calls": len(expected), "events": len(seen), "differing": differing[:5], "lost": lost}
+    return {
+        "gone": gone,
+        "calls": len(expected),
+        "events": len(seen),
+        "differing": differing[:5],
+        "lost": lost,
+    }
+
+
+def gone_cgroup(source: ProbeSource) -> bool:
+    """Whether the path of a cgroup is told after it was removed."""
+    with tempfile.TemporaryDirectory() as mount:
+        subprocess.run(["busybox", "mount", "-t", "cgroup2", "none", mount], check=True)
+        directory = Path(mount, "kubepods", "pod")
+        directory.mkdir(parents=True)
+        cgroup_id = directory.stat().st_ino
+        directory.rmdir()
+        subprocess.run(["busybox", "umount", mount], check=True)
+    return (cgroup_id, "/kubepods/pod") in source.gone_cgroups()
 
 
 def main() -> None:

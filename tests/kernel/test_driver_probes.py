@@ -118,3 +118,7 @@ def test_an_older_kernel_counts_cuda_calls_exactly_from_the_same_object(seen: di
     assert seen["cuda"]["events"] == seen["cuda"]["calls"]
     assert seen["cuda"]["differing"] == []
     assert seen["cuda"]["lost"] == 0
+
+
+def test_an_older_kernel_tells_the_path_of_a_removed_cgroup(seen: dict[str, Any]) -> None:
+    assert seen["cuda"]["gone"] is True
