@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "sink": {"contract", "bus", "logs", "warehouse"},
     "spend": {"contract", "pricing", "warehouse"},
     "notify": {"contract", "bus", "logs", "pricing"},
+    "exporter": {"contract", "logs", "warehouse"},
     "localstack": {"contract", "bus"},
     "archive": {"contract", "bus"},
     "replay": {"contract", "bus", "pricing", "attribution", "processor", "archive", "sink", "warehouse"},

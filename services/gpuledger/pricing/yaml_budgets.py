@@ -29,7 +29,7 @@ SCOPES = ("team", "cost_centre", "namespace", "workload", "cluster", "gpu_model"
 WHOLE_PPM = 1_000_000
 MAX_THRESHOLD_PPM = 100 * WHOLE_PPM  # a hundred times the budget is a mistake in the units
 MAX_BUDGETS = 20_000  # of a version
-LONGEST_ROLLING_NS = 366 * DAY_NS
+LONGEST_ROLLING_NS = 300 * DAY_NS
 BURN_BUCKET_NS = 5 * MINUTE_NS  # spans of burn rates are counted in these
 LONGEST_BURN_NS = 6 * HOUR_NS
 _SPAN = re.compile(r"([0-9]{1,5}) ?(m|h|d)")
@@ -170,7 +170,7 @@ class BudgetModel(Strict):
         if (self.period == "rolling") != (self.rolling is not None):
             raise ValueError("period rolling needs its length in rolling, such as 24h; others have none")
         if self.rolling is not None and (self.rolling % HOUR_NS or self.rolling > LONGEST_ROLLING_NS):
-            raise ValueError("rolling is of whole hours, at most 366d")
+            raise ValueError("rolling is of whole hours, at most 300d")
         if len(set(self.thresholds)) < len(self.thresholds):
             raise ValueError("a threshold is there twice")
         if len({rule.kind for rule in self.rules}) < len(self.rules):

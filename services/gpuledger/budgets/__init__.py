@@ -1,0 +1,28 @@
+"""Budgets: what counts for them, when a line is crossed, and the life of a breach.
+
+The core is pure: ``Catalog`` (budgets by version), ``PartitionCount`` (first stage: one partition of
+gpu.charges), ``Sums`` and ``Lives`` (second stage). The shell around it is ``gpuledger.budgets.app``.
+"""
+
+from gpuledger.budgets.catalog import Catalog, Meter
+from gpuledger.budgets.conditions import Condition, conditions
+from gpuledger.budgets.counting import PartitionCount
+from gpuledger.budgets.lines import Lines, Replaced, WindowCharges, lines_of
+from gpuledger.budgets.lives import Lives
+from gpuledger.budgets.notes import Notes
+from gpuledger.budgets.sums import Sums
+
+__all__ = [
+    "Catalog",
+    "Condition",
+    "Lines",
+    "Lives",
+    "Meter",
+    "Notes",
+    "PartitionCount",
+    "Replaced",
+    "Sums",
+    "WindowCharges",
+    "conditions",
+    "lines_of",
+]

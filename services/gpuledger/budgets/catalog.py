@@ -1,0 +1,147 @@
+"""All versions of the budgets, and which meters a charge counts for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import cached_property
+
+from gpuledger.budgets.lines import CATEGORIES, Amounts, Payer
+from gpuledger.budgets.periods import Period, bucket_length_ns, period_of
+from gpuledger.budgets.rates import Rates
+from gpuledger.contract.records import Budget, BudgetsVersion, PriceBookVersion
+from gpuledger.contract.windows import MINUTE_NS
+
+SCOPES = ("team", "cost_centre", "namespace", "workload", "cluster", "gpu_model")
+BURN_BUCKET_NS = 5 * MINUTE_NS
+KNOWN_PAYERS = 100_000  # whose meters are remembered
+_SEPARATOR = "\x1f"
+_NO_RATES = Rates()
+
+
+class Meter:
+    """A budget, and what of its definition decides what is counted: with another scope it is another meter.
+
+    ``key`` names it through its life; a changed amount, threshold or rule leaves it the same.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        counts = tuple(budget.counts)
+        self._chosen = tuple(index for index, name in enumerate(CATEGORIES) if name in counts)
+        self.money = budget.amount_nano is not None
+        self.amount = budget.amount_nano if budget.amount_nano is not None else budget.amount_gpu_ns or 0
+        self._period: Period | None = None
+        self.bucket_lengths_ns = self._lengths()
+
+    @cached_property
+    def key(self) -> str:
+        """Id of the budget, and a digest of what decides what it counts."""
+        b = self.budget
+        parts = (
+            *(f"{name}={value}" for name, value in sorted(b.scope.items())),
+            b.period,
+            *map(str, (b.rolling_ns, b.fixed_from_ns, b.fixed_to_ns, b.time_zone, b.currency, self.money)),
+            *sorted(b.counts),
+        )
+        digest = hashlib.sha256(_SEPARATOR.join(parts).encode()).hexdigest()[:12]
+        return f"{b.id}@{digest}"
+
+    def is_effective(self, at_ns: int) -> bool:
+        """Whether the budget holds then."""
+        end = self.budget.effective_to_ns
+        return self.budget.effective_from_ns <= at_ns and (end is None or at_ns < end)
+
+    def period(self, at_ns: int) -> Period | None:
+        """The period that an instant lies in."""
+        known = self._period
+        if known is not None and known.start_ns <= at_ns < known.end_ns:
+            return known
+        found = period_of(self.budget, at_ns)
+        if self.budget.rolling_ns is None:
+            self._period = found
+        return found
+
+    def total_start_ns(self, at_ns: int) -> int:
+        """Start of the total that a window is counted into: of its period; of a rolling budget, whose amount
+        is counted in buckets, of the stretch of the same length."""
+        rolling_ns = self.budget.rolling_ns
+        if rolling_ns is not None:
+            return at_ns - at_ns % rolling_ns
+        period = self.period(at_ns)
+        return period.start_ns if period is not None else 0
+
+    def gpu_ns(self, amounts: Amounts) -> int:
+        """GPU time of a line that counts."""
+        return sum(amounts[index] for index in self._chosen)
+
+    def nano(self, amounts: Amounts) -> int:
+        """Money of a line that counts, in the line's currency."""
+        return sum(amounts[index + len(CATEGORIES)] for index in self._chosen)
+
+    def _lengths(self) -> tuple[int, ...]:
+        found = set()
+        if any(rule.kind == "burn_rate" for rule in self.budget.rules):
+            found.add(BURN_BUCKET_NS)
+        if self.budget.rolling_ns is not None:
+            found.add(bucket_length_ns(self.budget.rolling_ns))
+        return tuple(sorted(found))
+
+
+class Plan:
+    """The meters of one version, found by what a charge says."""
+
+    def __init__(self, version: BudgetsVersion) -> None:
+        self.version = version.version
+        self.active_from_ns = version.active_from_ns
+        self.meters = {meter.key: meter for meter in map(Meter, version.budgets)}
+        self._found: dict[tuple[str, Payer], tuple[Meter, ...]] = {}
+        self._by_scope: dict[tuple[str, ...], dict[tuple[str, ...], list[Meter]]] = {}
+        for meter in self.meters.values():
+            said = tuple(name for name in SCOPES if name in meter.budget.scope)
+            values = tuple(meter.budget.scope[name] for name in said)
+            self._by_scope.setdefault(said, {}).setdefault(values, []).append(meter)
+
+    def meters_of(self, cluster: str, payer: Payer) -> tuple[Meter, ...]:
+        """Every meter whose scope a payer is in."""
+        key = (cluster, payer)
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= KNOWN_PAYERS:
+                self._found.clear()
+            says = {**payer._asdict(), "cluster": cluster}
+            found = tuple(
+                meter
+                for said, by_values in self._by_scope.items()
+                for meter in by_values.get(tuple(says[name] for name in said), ())
+            )
+            self._found[key] = found
+        return found
+
+
+class Catalog:
+    """Every version of the budgets, and the rates of every version of the price book.
+
+    A window takes the greatest version that is active at its start, and the rates that it was priced with.
+    """
+
+    def __init__(
+        self, versions: Iterable[BudgetsVersion] = (), prices: Iterable[PriceBookVersion] = ()
+    ) -> None:
+        self._plans: dict[int, Plan] = {}
+        for version in versions:  # of two with one number the first holds
+            if version.version not in self._plans:
+                self._plans[version.version] = Plan(version)
+        self._none = Plan(BudgetsVersion(version=0, active_from_ns=0))
+        self._rates: dict[int, Rates] = {}
+        for book in prices:
+            self._rates.setdefault(book.version, Rates(book.rates))
+
+    def plan_at(self, at_ns: int) -> Plan:
+        """The budgets that hold for a window that starts then."""
+        active = [number for number, plan in self._plans.items() if plan.active_from_ns <= at_ns]
+        return self._plans[max(active)] if active else self._none
+
+    def rates(self, price_version: int) -> Rates:
+        """The rates of that version of the price book; none where it is not known."""
+        return self._rates.get(price_version, _NO_RATES)

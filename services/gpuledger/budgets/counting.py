@@ -1,0 +1,254 @@
+"""The first stage: what one partition of gpu.charges counts for each meter, exactly once.
+
+A window that is newer than all of its node is added. One that was counted before is replaced: what it
+counted is known for the last minutes of arrival (the tail) and for windows that were restated; of all others
+the warehouse is asked: for the revision that is counted, where the window is one of the node's latest, else
+for the greatest one that came before the tail. What is counted is a function of the records below
+``position`` and of the versions that hold for their windows, whatever was kept and whatever was asked.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gpuledger.budgets.catalog import Catalog
+from gpuledger.budgets.contribution import Contribution, Counted, Driver, contribution
+from gpuledger.budgets.known import KnownRevisions
+from gpuledger.budgets.lines import Replaced, Window, WindowCharges
+from gpuledger.budgets.rings import Ring
+
+TAIL_MS = 120_000  # of arrival: what a processor sends again after a restart lies within it
+RESTATED_KEPT = 10_000  # windows of a partition; of older ones the warehouse is asked
+PERIODS_KEPT = 2  # of a meter: the one under way, and the one that late records still speak of
+DRIVERS_KEPT = 64  # of a meter and period in a partition; the smallest make room
+
+
+@dataclass(slots=True)
+class Total:
+    """What is counted for a meter in a period."""
+
+    nano: int = 0
+    gpu_ns: int = 0
+    unconverted_nano: int = 0
+    through_ns: int = 0
+    drivers: dict[Driver, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, change: Counted, through_ns: int) -> None:
+        """Count more, or less where something is replaced."""
+        self.nano += change.nano
+        self.gpu_ns += change.gpu_ns
+        self.unconverted_nano += change.unconverted_nano
+        self.through_ns = max(self.through_ns, through_ns)
+
+
+@dataclass(slots=True)
+class Restated:
+    """A window that came out of order: its revision, and what it counts."""
+
+    revision: int
+    counted: dict[str, Counted]
+
+
+@dataclass(slots=True)
+class Counters:
+    """Everything that a partition has counted, by the meters' keys."""
+
+    totals: dict[str, dict[int, Total]] = field(default_factory=dict)
+    rings: dict[str, dict[int, Ring]] = field(default_factory=dict)
+    known: dict[tuple[str, str], KnownRevisions] = field(default_factory=dict)
+    high_water_ns: dict[tuple[str, str], int] = field(default_factory=dict)
+    restated: OrderedDict[Window, Restated] = field(default_factory=OrderedDict)
+    newest_end_ns: int = 0
+    tail_start_ms: int = 0
+
+
+@dataclass(slots=True)
+class Changed:
+    """The totals and buckets that changed since they were last told."""
+
+    totals: set[tuple[str, int]] = field(default_factory=set)
+    buckets: set[tuple[str, int, int]] = field(default_factory=set)
+
+
+class PartitionCount:
+    """Counts one partition. ``position`` is the offset of the next record; lower ones are passed over."""
+
+    def __init__(
+        self, partition: int, catalog: Catalog, counters: Counters | None = None, position: int = 0
+    ) -> None:
+        self.partition = partition
+        self.catalog = catalog
+        self.counters = counters or Counters()
+        self.position = position
+        self.changed = Changed()
+        self.told_version = 0  # the greatest that an earlier owner told the second stage
+        self._tail: OrderedDict[Window, WindowCharges] = OrderedDict()
+        self._newest_ms = 0
+
+    @property
+    def tail_offset(self) -> int:
+        """The offset from which on a new owner reads to know the tail."""
+        return min((charges.offset for charges in self._tail.values()), default=self.position)
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether a state may be written: not before all is counted again that was told already, or the
+        second stage, which begins at the newest states, would go back behind what it has judged by."""
+        return self.position >= self.told_version
+
+    def recall(self, charges: WindowCharges) -> None:
+        """Know a record of the tail that is counted already."""
+        known = self._tail.get(charges.window)
+        if charges.append_ms >= self.counters.tail_start_ms and (
+            known is None or known.revision <= charges.revision
+        ):
+            self._keep(charges)
+
+    def to_ask(self, records: Iterable[WindowCharges]) -> dict[Window, int | None]:
+        """What the warehouse must be asked before these records are counted: windows, each with the revision
+        that is counted; None for the greatest one that came before ``tail_start_ms``.
+
+        Only here something is forgotten: what is known now is known while these records are counted.
+        """
+        self._forget()
+        coming = dict(self.counters.high_water_ns)
+        asked: dict[Window, int | None] = {}
+        for charges in records:
+            window = charges.window
+            key = (window.cluster, window.node)
+            if charges.offset < self.position:
+                continue
+            if window.start_ns > coming.get(key, -1):
+                coming[key] = window.start_ns
+            elif window not in self._tail and window not in self.counters.restated:
+                counted = self._known(charges)
+                if counted is None or counted < charges.revision:
+                    asked[window] = counted
+        return asked
+
+    def count(self, charges: WindowCharges, replaced: Mapping[Window, Replaced]) -> None:
+        """Count a record. ``replaced`` has what the warehouse knows of the windows ``to_ask`` named."""
+        if charges.offset < self.position:
+            return
+        self.position = charges.offset + 1
+        window = charges.window
+        node = (window.cluster, window.node)
+        is_new = window.start_ns > self.counters.high_water_ns.get(node, -1)
+        revision, before = (-1, Contribution()) if is_new else self._before(charges, replaced)
+        if revision >= charges.revision:
+            if revision == charges.revision:
+                self._keep(charges)  # the warehouse now says that it came when this record came
+            return
+        known = self.counters.known.setdefault(node, KnownRevisions(charges.length_ns))
+        known.put(window.start_ns, charges.revision)
+        after = self._contribution(charges)
+        self._apply(charges, before, after)
+        self.counters.high_water_ns[node] = max(window.start_ns, self.counters.high_water_ns.get(node, -1))
+        self.counters.newest_end_ns = max(self.counters.newest_end_ns, window.start_ns + charges.length_ns)
+        late = not is_new and window not in self._tail
+        if late or window in self.counters.restated or not charges.lines:
+            self._keep_restated(window, Restated(charges.revision, after.counted))
+        self._keep(charges)
+
+    def _before(
+        self, charges: WindowCharges, replaced: Mapping[Window, Replaced]
+    ) -> tuple[int, Contribution]:
+        """The revision of a window that is counted, and what it counted."""
+        window = charges.window
+        tail = self._tail.get(window)
+        if tail is not None:
+            return tail.revision, self._contribution(tail)
+        restated = self.counters.restated.get(window)
+        if restated is not None:
+            return restated.revision, Contribution(restated.counted)
+        counted = self._known(charges)
+        if counted is not None and counted >= charges.revision:
+            return counted, Contribution()
+        known = replaced.get(window)
+        if known is None:
+            return -1 if counted is None else counted, Contribution()
+        return known.revision, contribution(
+            self.catalog, window.cluster, window.start_ns, known.price_version, known.lines
+        )
+
+    def _known(self, charges: WindowCharges) -> int | None:
+        window = charges.window
+        known = self.counters.known.get((window.cluster, window.node))
+        return None if known is None else known.get(window.start_ns)
+
+    def _contribution(self, charges: WindowCharges) -> Contribution:
+        window = charges.window
+        return contribution(
+            self.catalog, window.cluster, window.start_ns, charges.price_version, charges.lines
+        )
+
+    def _apply(self, charges: WindowCharges, before: Contribution, after: Contribution) -> None:
+        start_ns, end_ns = charges.window.start_ns, charges.window.start_ns + charges.length_ns
+        meters = self.catalog.plan_at(start_ns).meters
+        none = Counted()
+        for key in before.counted.keys() | after.counted.keys():
+            meter = meters.get(key)
+            if meter is None:
+                continue
+            was, now = before.counted.get(key, none), after.counted.get(key, none)
+            change = Counted(*(b - a for a, b in zip(was, now, strict=True)))
+            if not any(change):
+                continue
+            for length_ns in meter.bucket_lengths_ns:
+                rings = self.counters.rings.setdefault(key, {})
+                ring = rings.setdefault(length_ns, Ring(length_ns))
+                start = ring.add(start_ns, change.nano if meter.money else change.gpu_ns)
+                if start is not None:
+                    self.changed.buckets.add((key, length_ns, start))
+            period_start_ns = meter.total_start_ns(start_ns)
+            total = self._total(key, period_start_ns)
+            if total is not None:
+                total.add(change, end_ns)
+                _drive(total, before.drivers.get(key, {}), after.drivers.get(key, {}))
+                self.changed.totals.add((key, period_start_ns))
+
+    def _total(self, key: str, period_start_ns: int) -> Total | None:
+        """The total of a period; None where it is over for long."""
+        periods = self.counters.totals.setdefault(key, {})
+        if period_start_ns not in periods:
+            if len(periods) >= PERIODS_KEPT:
+                oldest = min(periods)
+                if period_start_ns < oldest:
+                    return None
+                del periods[oldest]
+                self.changed.totals.discard((key, oldest))
+            periods[period_start_ns] = Total()
+        return periods[period_start_ns]
+
+    def _keep(self, charges: WindowCharges) -> None:
+        self._tail[charges.window] = charges
+        self._tail.move_to_end(charges.window)
+        self._newest_ms = max(self._newest_ms, charges.append_ms)
+
+    def _keep_restated(self, window: Window, restated: Restated) -> None:
+        self.counters.restated[window] = restated
+        self.counters.restated.move_to_end(window)
+
+    def _forget(self) -> None:
+        start_ms = max(self.counters.tail_start_ms, self._newest_ms - TAIL_MS)
+        self.counters.tail_start_ms = start_ms
+        while self._tail and (oldest := next(iter(self._tail.values()))).append_ms < start_ms:
+            del self._tail[oldest.window]
+        while len(self.counters.restated) > RESTATED_KEPT:
+            self.counters.restated.popitem(last=False)
+
+
+def _drive(
+    total: Total, before: Mapping[Driver, tuple[int, int]], after: Mapping[Driver, tuple[int, int]]
+) -> None:
+    drivers = total.drivers
+    for sign, changes in ((-1, before), (1, after)):
+        for driver, (nano, gpu_ns) in changes.items():
+            known = drivers.get(driver, (0, 0))
+            drivers[driver] = (known[0] + sign * nano, known[1] + sign * gpu_ns)
+    if len(drivers) > DRIVERS_KEPT:
+        order = sorted(drivers, key=lambda driver: (drivers[driver], driver))
+        for driver in order[: len(drivers) - DRIVERS_KEPT * 3 // 4]:
+            del drivers[driver]

@@ -1,0 +1,40 @@
+"""Which revision of a node's latest windows is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+# Two hours of windows of 10 s. What a processor sends again after a restart is of one round, however long it
+# was away; a spool that arrives late is seldom longer.
+KNOWN_WINDOWS = 720
+
+
+class KnownRevisions:
+    """The counted revisions of the latest windows of one node, of ``length_ns``; older ones are forgotten."""
+
+    __slots__ = ("_revisions", "_starts", "length_ns")
+
+    def __init__(self, length_ns: int) -> None:
+        self.length_ns = length_ns
+        self._starts = np.full(KNOWN_WINDOWS, -1, np.int64)
+        self._revisions = np.zeros(KNOWN_WINDOWS, np.uint64)
+
+    def get(self, start_ns: int) -> int | None:
+        """The revision of a window, None where it is not known."""
+        place = start_ns // self.length_ns % self._starts.size
+        return int(self._revisions[place]) if self._starts[place] == start_ns else None
+
+    def put(self, start_ns: int, revision: int) -> None:
+        """Know the revision of a window, unless a later one has its place."""
+        place = start_ns // self.length_ns % self._starts.size
+        if self._starts[place] <= start_ns:
+            self._starts[place] = start_ns
+            self._revisions[place] = revision
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """(start, revision) of each window, in the order of time."""
+        for place in np.argsort(self._starts, kind="stable"):
+            if self._starts[place] >= 0:
+                yield int(self._starts[place]), int(self._revisions[place])

@@ -1,0 +1,166 @@
+"""The life of each breach: pending, firing, resolved, retracted; each change is told once.
+
+A breach is *retracted* where what was charged turned out otherwise: it should never have been told. It is
+*resolved* where it was true and is over: the period ended, the pace fell, the budget was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gpuledger.budgets.conditions import Condition
+from gpuledger.budgets.notes import Notes, Said
+from gpuledger.budgets.sums import Sums
+from gpuledger.budgets.words import link_of, sentence
+from gpuledger.contract.records import Breach
+
+PENDING, FIRING, RESOLVED, RETRACTED = "pending", "firing", "resolved", "retracted"
+ALIVE = frozenset({PENDING, FIRING})
+Step = tuple[str, str]
+"""A state, and why it is entered."""
+
+
+class Lives:
+    """The last change of every breach, as gpu.breaches has it. One owner alone makes changes."""
+
+    def __init__(self, link: str = "") -> None:
+        self.notes = Notes()
+        self._link = link
+        self._last: dict[str, Breach] = {}
+
+    def recall(self, breach: Breach) -> None:
+        """Know a change that is told already."""
+        known = self._last.get(breach.id)
+        if known is None or known.change < breach.change:
+            self._last[breach.id] = breach
+
+    def changes(self, found: Iterable[Condition], sums: Sums, complete: bool) -> list[Breach]:
+        """The changes that follow, to be told in this order, and taken in with ``recall`` once they are.
+
+        ``complete``: these are all conditions there are; what lives without one has lost its budget.
+        """
+        told: list[Breach] = []
+        seen = set()
+        for condition in found:
+            seen.add(condition.id)
+            last = self._last.get(condition.id)
+            for state, why in _steps(condition, last, sums.newest_end_ns):
+                last = self._changed(condition, last, state, why, sums)
+                told.append(last)
+        if complete:
+            told += self._without_budget(seen, sums.newest_end_ns)
+        return told
+
+    def noted(self) -> list[Breach]:
+        """The changes that follow from what people said since."""
+        return [
+            self._said(last, self.notes.on(last))
+            for last in self._last.values()
+            if last.state in ALIVE and _said_of(last) != self.notes.on(last)
+        ]
+
+    def _without_budget(self, seen: set[str], now_ns: int) -> Iterator[Breach]:
+        for last in self._last.values():
+            if last.state in ALIVE and last.id not in seen:
+                why = "the period ended" if last.period_end_ns <= now_ns else "the budget was changed"
+                yield replace(
+                    last,
+                    change=last.change + 1,
+                    state=RESOLVED,
+                    previous_state=last.state,
+                    at_ns=now_ns,
+                    why=why,
+                    message=f"{last.message.partition(' (')[0]} ({why})",
+                )
+
+    def _said(self, last: Breach, said: Said) -> Breach:
+        why = "said by a person" if any(said) else "what was said was taken back"
+        return replace(last, change=last.change + 1, previous_state=last.state, why=why, **said._asdict())
+
+    def _changed(self, condition: Condition, last: Breach | None, state: str, why: str, sums: Sums) -> Breach:
+        meter, budget = condition.meter, condition.meter.budget
+        keeps_since = last is not None and last.state in ALIVE
+        since_ns = last.since_ns if last is not None and keeps_since else condition.through_ns
+        window_ns = last.window_start_ns if last is not None and keeps_since else since_ns - 1
+        starts = sums.starts(meter.key) if budget.rolling_ns is not None else [condition.period.start_ns]
+        breach = Breach(
+            id=condition.id,
+            change=last.change + 1 if last is not None else 1,
+            state=state,
+            budget_id=budget.id,
+            budget_version=condition.version,
+            period_start_ns=condition.period.start_ns,
+            period_end_ns=condition.period.end_ns,
+            since_ns=since_ns,
+            window_start_ns=window_ns,
+            previous_state=last.state if last is not None else "",
+            rule=condition.rule,
+            threshold_ppm=condition.threshold_ppm,
+            spent_nano=condition.spent if meter.money else None,
+            amount_nano=budget.amount_nano,
+            currency=budget.currency,
+            spent_gpu_ns=None if meter.money and budget.rolling_ns is not None else condition.spent_gpu_ns,
+            amount_gpu_ns=budget.amount_gpu_ns,
+            forecast_low_ns=condition.forecast[0] if condition.forecast else None,
+            forecast_high_ns=condition.forecast[1] if condition.forecast else None,
+            drivers=sums.drivers(meter.key, starts),
+            budget_name=budget.name,
+            scope=dict(budget.scope),
+            speed=condition.speed,
+            factor_nano=condition.factor_nano,
+            at_ns=sums.newest_end_ns,
+            why=why,
+        )
+        breach = replace(breach, message=sentence(breach), link=link_of(self._link, breach))
+        return replace(breach, **self.notes.on(breach)._asdict())
+
+
+def _said_of(breach: Breach) -> Said:
+    return Said(
+        breach.acknowledged_by,
+        breach.acknowledged_until_ns,
+        breach.silenced_by,
+        breach.silenced_until_ns,
+    )
+
+
+def _steps(condition: Condition, last: Breach | None, now_ns: int) -> list[Step]:
+    """The states that a breach goes through now."""
+    state = last.state if last is not None else RETRACTED
+    if condition.over:
+        return _steps_over(condition, last, state)
+    if condition.holds:
+        if state in (RETRACTED, RESOLVED):
+            why = "the line was crossed"
+            return [(PENDING if condition.pending_ns else FIRING, why)]
+        if state == PENDING and last is not None and now_ns - last.since_ns >= condition.pending_ns:
+            return [(FIRING, "it stayed beyond the line")]
+        return []
+    if state == PENDING:
+        return [(RETRACTED, "it did not stay beyond the line")]
+    if state == FIRING and last is not None:
+        return [_ending(condition, last)]
+    return []
+
+
+def _ending(condition: Condition, last: Breach) -> Step:
+    """How it ends where its period goes on."""
+    budget = condition.meter.budget
+    if (last.amount_nano, last.amount_gpu_ns) != (budget.amount_nano, budget.amount_gpu_ns):
+        return RESOLVED, "the budget was changed"
+    if condition.falls_by_itself:
+        return RESOLVED, "it fell below the line"
+    return RETRACTED, "what was charged was restated"
+
+
+def _steps_over(condition: Condition, last: Breach | None, state: str) -> list[Step]:
+    ended = (RESOLVED, "the period ended")
+    if condition.holds:
+        if state in ALIVE:
+            return [ended]
+        return [(FIRING, "late charges crossed the line"), ended] if state == RETRACTED else []
+    over_when_told = last is not None and last.at_ns >= condition.period.end_ns
+    if state in ALIVE or (state == RESOLVED and over_when_told):
+        return [(RETRACTED, "what was charged was restated")]
+    return []

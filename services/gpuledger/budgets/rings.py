@@ -1,0 +1,66 @@
+"""Amounts in the buckets of the last hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpuledger.contract.columns import Longs
+
+RING_BUCKETS = 301  # the longest rolling period, and the bucket under way; the spans of burn rate need 73
+
+
+class Ring:
+    """The newest RING_BUCKETS buckets of ``length_ns``, aligned to the Unix epoch; older ones are gone."""
+
+    __slots__ = ("_values", "length_ns", "newest")
+
+    def __init__(self, length_ns: int) -> None:
+        self.length_ns = length_ns
+        self.newest = -1  # number of the newest bucket, since the epoch
+        self._values = np.zeros(RING_BUCKETS, np.int64)
+
+    def add(self, at_ns: int, amount: int) -> int | None:
+        """Add to the bucket of an instant and return its start; None where it is forgotten already."""
+        number = at_ns // self.length_ns
+        if not self._reaches(number):
+            return None
+        self._values[number % self._values.size] += amount
+        return number * self.length_ns
+
+    def put(self, start_ns: int, amount: int) -> None:
+        """Set a bucket, unless it is forgotten already."""
+        number = start_ns // self.length_ns
+        if self._reaches(number):
+            self._values[number % self._values.size] = amount
+
+    def get(self, start_ns: int) -> int:
+        """The amount of a bucket; 0 where it is not kept."""
+        number = start_ns // self.length_ns
+        kept = self.newest - self._values.size < number <= self.newest
+        return int(self._values[number % self._values.size]) if kept else 0
+
+    def sum(self, first_ns: int, end_ns: int) -> int:
+        """The amount of the buckets that start in [first, end), as far as they are kept."""
+        low = max(-(-first_ns // self.length_ns), self.newest - self._values.size + 1)
+        high = min((end_ns - 1) // self.length_ns, self.newest)
+        if low > high:
+            return 0
+        numbers: Longs = np.arange(low, high + 1)
+        return int(self._values[numbers % self._values.size].sum())
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """(start, amount) of each bucket that has one."""
+        for number in range(max(0, self.newest - self._values.size + 1), self.newest + 1):
+            amount = int(self._values[number % self._values.size])
+            if amount:
+                yield number * self.length_ns, amount
+
+    def _reaches(self, number: int) -> bool:
+        size = self._values.size
+        if number > self.newest:
+            fresh = min(number - self.newest, size)
+            self._values[np.arange(number - fresh + 1, number + 1) % size] = 0
+            self.newest = number
+        return number > self.newest - size

@@ -1,0 +1,64 @@
+"""A breach in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from gpuledger.contract.money import NANO_PER_UNIT, format_nano
+from gpuledger.contract.records import Breach
+from gpuledger.contract.windows import HOUR_NS, NS_PER_S
+
+MONEY_DIGITS = 2
+_PPM_OF_PERCENT = 10_000
+_SAYS = {
+    "pending": "may be crossing",
+    "firing": "has crossed",
+    "resolved": "is past",
+    "retracted": "had not crossed",
+}
+
+
+def sentence(breach: Breach) -> str:
+    """One sentence for people: what, how much, since when, and when it will be used up."""
+    name = breach.budget_name or breach.budget_id
+    line = (
+        f"{breach.threshold_ppm / _PPM_OF_PERCENT:g}% of {_amount(breach)}"
+        if breach.rule == "threshold"
+        else f"{breach.factor_nano / NANO_PER_UNIT:.1f} times the even pace of {_amount(breach)} "
+        f"({breach.speed})"
+    )
+    told = f"{name} {_SAYS[breach.state]} {line}: {_spent(breach)} since {_day(breach.period_start_ns)}"
+    if breach.forecast_low_ns is not None and breach.forecast_high_ns is not None:
+        low, high = _day(breach.forecast_low_ns), _day(breach.forecast_high_ns)
+        told += f", used up {low}" if low == high else f", used up between {low} and {high}"
+    return f"{told} ({breach.why})"
+
+
+def link_of(template: str, breach: Breach) -> str:
+    """Where to look: {budget}, {breach}, {from_ms} and {to_ms} are filled in; empty without a template."""
+    values = {
+        "{budget}": quote(breach.budget_id, safe=""),
+        "{breach}": breach.id,
+        "{from_ms}": str(breach.period_start_ns // 1_000_000),
+        "{to_ms}": str(breach.at_ns // 1_000_000),
+    }
+    for name, value in values.items():
+        template = template.replace(name, value)
+    return template
+
+
+def _amount(breach: Breach) -> str:
+    if breach.amount_nano is not None:
+        return f"{format_nano(breach.amount_nano, MONEY_DIGITS)} {breach.currency}"
+    return f"{(breach.amount_gpu_ns or 0) / HOUR_NS:g} GPU-hours"
+
+
+def _spent(breach: Breach) -> str:
+    if breach.spent_nano is not None:
+        return f"{format_nano(breach.spent_nano, MONEY_DIGITS)} {breach.currency}"
+    return f"{(breach.spent_gpu_ns or 0) / HOUR_NS:.2f} GPU-hours"
+
+
+def _day(instant_ns: int) -> str:
+    return datetime.fromtimestamp(instant_ns // NS_PER_S, UTC).strftime("%Y-%m-%d %H:%MZ")
