@@ -13,7 +13,13 @@ from gpuledger.agent.probes.attach import choose
 from gpuledger.agent.probes.btf import field_offsets, kernel_offsets
 from gpuledger.agent.probes.elf import exported_functions
 from gpuledger.agent.probes.headers import link_tree
-from gpuledger.agent.probes.libraries import LibraryScanner, library_ranges, range_name
+from gpuledger.agent.probes.libraries import (
+    OLD_SCANS,
+    YOUNG_SCANS,
+    LibraryScanner,
+    library_ranges,
+    range_name,
+)
 from gpuledger.contract.errors import BadRecord
 
 
@@ -182,6 +188,47 @@ def test_a_process_that_ended_uses_nothing(tmp_path: Path) -> None:
     (proc.process / "stat").unlink()
     assert scanner.scan() == []
     assert scanner.files_in_use() == set()
+
+
+def test_a_process_that_is_dead_and_not_reaped_uses_nothing(tmp_path: Path) -> None:
+    proc = FakeProc(tmp_path)
+    scanner = LibraryScanner(tmp_path)
+    proc.set(start=100, size=1000, maps=proc.library("libcuda.so.1"))
+    assert len(scanner.scan()) == 1
+    proc.set(start=100, size=0)
+    scanner.scan()
+    assert scanner.files_in_use() == set()
+
+
+def test_an_old_process_that_loads_the_library_is_found_after_some_scans_and_its_end_at_once(
+    tmp_path: Path,
+) -> None:
+    proc = FakeProc(tmp_path)
+    scanner = LibraryScanner(tmp_path)
+    proc.set(start=100, size=1000)
+    for _ in range(YOUNG_SCANS + 1):
+        assert scanner.scan() == []
+    proc.set(start=100, size=2000, maps=proc.library("libcuda.so.1"))
+    found = [scanner.scan() for _ in range(OLD_SCANS)]
+    assert sum(map(len, found)) == 1
+    (proc.process / "stat").unlink()
+    (proc.process / "maps").unlink()
+    proc.process.rename(tmp_path / "gone")
+    scanner.scan()
+    assert scanner.files_in_use() == set()
+
+
+def test_of_old_processes_a_scan_reads_some(tmp_path: Path) -> None:
+    scanner = LibraryScanner(tmp_path)
+    pids = range(1, 10 * OLD_SCANS + 1)
+    for pid in pids:
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) S {'0 ' * 18}100 1000 0\n")
+        (tmp_path / str(pid) / "maps").write_bytes(b"")
+    for _ in range(YOUNG_SCANS + OLD_SCANS):
+        scanner.scan()
+    due = [known.due for known in scanner._looked.values()]
+    assert {due.count(scan) for scan in set(due)} == {10}
 
 
 def test_kernel_threads_are_not_looked_at(tmp_path: Path) -> None:

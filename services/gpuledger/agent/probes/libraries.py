@@ -2,24 +2,31 @@
 
 One library file may be seen under many paths (every container mounts it): (st_dev, st_ino) of the real file
 tells them apart. A process may load the library long after its start, so a process is looked at again
-whenever the size of its address space has changed.
+whenever the size of its address space has changed; that size is asked of a young process at each scan, and
+of others seldom, for a node has a thousand that never load it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 LIBRARY: Final = re.compile(rb"/libcuda\.so[^/]*$")
 _DELETED: Final = b" (deleted)"
+_NO_MEMORY: Final = b"0"  # the size of the address space of a thread of the kernel's, or of the dead
 
 REPEAT_SCANS: Final = 30
 """A process that has the library is looked at again each so many scans only: its address space changes all
 the time, and only a copy-up of an overlay would give it another file."""
+
+YOUNG_SCANS: Final = 120
+"""Scans, two minutes or so, in which a process is new: most load the library by then, if ever."""
+OLD_SCANS: Final = 8
+"""Of these scans an old process, or a thread of the kernel's, is in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,59 +88,90 @@ def _read_small(path: str) -> bytes:
         os.close(fd)
 
 
+class _Looked(NamedTuple):
+    """A process when it was last looked at. Scans are counted."""
+
+    start: bytes
+    size: bytes
+    since: int
+    """The scan in which it was seen first."""
+    due: int
+    """The scan from which on its size is asked again."""
+    maps_due: int
+    """The scan from which on a change of its size is a reason to look at what it has mapped."""
+
+
 class LibraryScanner:
-    """Remembers what it has looked at, so that a scan of a quiet machine reads one line a process.
+    """Remembers what it has looked at, so that a scan of a quiet machine reads one line a young process.
 
     ``root`` is /proc. Not thread-safe.
     """
 
     def __init__(self, root: Path = Path("/proc")) -> None:
         self._root = root
-        self._states: dict[int, tuple[bytes, bytes, int]] = {}
+        self._looked: dict[int, _Looked] = {}
         self._files: dict[int, frozenset[tuple[int, int]]] = {}
         self._scans = 0
 
     def scan(self) -> list[Mapping]:
         """Every (process, library file) that is new or may have changed since the last scan."""
         self._scans += 1
-        present: set[int] = set()
-        found: list[Mapping] = []
         with os.scandir(self._root) as entries:
-            pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
+            pids = {int(entry.name) for entry in entries if entry.name.isdigit()}
+        found: list[Mapping] = []
         for pid in pids:
-            state = self._state(pid)
-            if state is None:
-                continue
-            present.add(pid)
-            known = self._states.get(pid)
-            if known is not None and known[:2] == state:
-                continue
-            same_process = known is not None and known[0] == state[0]
-            if same_process and known is not None and known[2] > self._scans:
-                continue
-            mappings = self._mappings(pid)
-            again = self._scans + REPEAT_SCANS if mappings else 0
-            self._states[pid] = (*state, again)
-            self._files[pid] = frozenset(mapping.file.key for mapping in mappings)
-            found += mappings
-        for gone in self._states.keys() - present:
-            del self._states[gone]
-            del self._files[gone]
+            known = self._looked.get(pid)
+            if known is None or known.due <= self._scans:
+                found += self._look(pid, known)
+        for gone in self._looked.keys() - pids:
+            self._forget(gone)
         return found
+
+    def look(self, pids: Iterable[int]) -> list[Mapping]:
+        """Every (process, library file) of these processes, whatever was seen of them before."""
+        return [mapping for pid in pids for mapping in self._look(pid, None)]
+
+    def _look(self, pid: int, known: _Looked | None) -> list[Mapping]:
+        state = self._state(pid)
+        if state is None:
+            self._forget(pid)
+            return []
+        start, size = state
+        if known is not None and known.start != start:
+            known = None
+        if known is None:
+            known = _Looked(start, b"", self._scans, 0, 0)
+        mappings: list[Mapping] = []
+        if size == _NO_MEMORY:
+            self._files.pop(pid, None)
+        elif size != known.size and known.maps_due <= self._scans:
+            mappings = self._mappings(pid)
+            self._files[pid] = frozenset(mapping.file.key for mapping in mappings)
+            known = known._replace(size=size, maps_due=self._scans + REPEAT_SCANS if mappings else 0)
+        self._looked[pid] = known._replace(due=self._due(pid, size, known.since))
+        return mappings
+
+    def _due(self, pid: int, size: bytes, since: int) -> int:
+        if size != _NO_MEMORY and self._scans - since < YOUNG_SCANS:
+            return self._scans + 1
+        return self._scans + OLD_SCANS - (self._scans - pid) % OLD_SCANS  # not all in one scan
+
+    def _forget(self, pid: int) -> None:
+        self._looked.pop(pid, None)
+        self._files.pop(pid, None)
 
     def files_in_use(self) -> set[tuple[int, int]]:
         """The keys of all library files that some process had when it was last looked at."""
         return set().union(*self._files.values())
 
     def _state(self, pid: int) -> tuple[bytes, bytes] | None:
-        """(start time, size of the address space); None for kernel threads and processes that are gone."""
+        """(start time, size of the address space); None for a process that is gone."""
         try:
             text = _read_small(f"{self._root}/{pid}/stat")
         except OSError:
             return None
         values = text[text.rindex(b")") + 2 :].split(None, 21)
-        start, size = values[19], values[20]
-        return None if size == b"0" else (start, size)
+        return values[19], values[20]
 
     def _mappings(self, pid: int) -> list[Mapping]:
         base = Path(self._root, str(pid))
