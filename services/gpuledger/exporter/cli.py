@@ -1,0 +1,70 @@
+"""``gpuledger exporter``: the ledger for Prometheus."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Annotated
+
+import typer
+from prometheus_client import start_http_server
+
+from gpuledger.contract.clock import SystemClock
+from gpuledger.exporter import metrics
+from gpuledger.exporter.families import Limits
+from gpuledger.exporter.service import DEFAULT_INTERVAL_S, Exporter
+from gpuledger.logs import write_json_lines
+from gpuledger.warehouse import DEFAULT_URL, connect, parse_url
+
+DEFAULT_PORT = 9109
+LOOPBACK = "127.0.0.1"
+LIMITS = Limits()
+app = typer.Typer(help="The ledger as Prometheus metrics.", add_completion=False, rich_markup_mode=None)
+
+
+@app.callback()
+def _group() -> None:
+    """Keep `run` a command of its own, as with the other services."""
+
+
+@app.command()
+def run(
+    url: Annotated[
+        str,
+        typer.Option("--url", envvar="GPULEDGER_WAREHOUSE_URL", help="clickhouse://user@host:port/database"),
+    ] = DEFAULT_URL,
+    metrics_port: Annotated[
+        int, typer.Option("--metrics-port", min=1, max=65535, help="Serve /metrics there.")
+    ] = DEFAULT_PORT,
+    metrics_address: Annotated[
+        str, typer.Option("--metrics-address", help="Address of /metrics.")
+    ] = LOOPBACK,
+    interval: Annotated[
+        float, typer.Option("--interval", min=1, max=3600, help="Seconds between two queries.")
+    ] = DEFAULT_INTERVAL_S,
+    max_teams: Annotated[int, typer.Option("--max-teams", min=1, help="Teams by name.")] = LIMITS.teams,
+    max_pods: Annotated[int, typer.Option("--max-pods", min=1, help="Idle pods by name.")] = LIMITS.pods,
+    max_nodes: Annotated[
+        int, typer.Option("--max-nodes", min=1, help="Unobserved nodes, and devices with an XID, by name.")
+    ] = LIMITS.nodes,
+) -> None:
+    """Serve spend, burn, idle money, evidence and completeness until SIGTERM; one query each interval."""
+    write_json_lines()
+    parse_url(url)  # said at once, not at the first scrape
+    limits = Limits(max_teams, max_pods, max_nodes, max_nodes)
+    exporter = Exporter(lambda: connect(url), SystemClock(), interval, limits)
+    metrics.REGISTRY.register(exporter)
+    stop = _signals()
+    start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
+    exporter.run(stop)
+
+
+def _signals() -> threading.Event:
+    stop = threading.Event()
+
+    def end(*_: object) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    return stop

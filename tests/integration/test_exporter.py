@@ -1,0 +1,199 @@
+"""The exporter over the real engine: what it tells is what the ledger says, and a hole is a hole."""
+
+from __future__ import annotations
+
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpuledger.contract.clock import NS_PER_S, ManualClock, SystemClock
+from gpuledger.contract.records import ChargeSet
+from gpuledger.contract.rows import Flag
+from gpuledger.exporter import Exporter, Limits, metrics
+from gpuledger.exporter.question import ask
+from gpuledger.localstack import free_port
+from gpuledger.sink.batcher import Batch
+from gpuledger.sink.writer import Writer
+from gpuledger.warehouse import Warehouse, connect, migrate
+from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
+from tests.support.charge_sets import HOUR_NS, WINDOW_NS, arrival, charge_set
+from tests.support.sink import until
+
+pytest_plugins = ["tests.support.warehouse"]
+
+NOW_NS = (time.time_ns() // HOUR_NS) * HOUR_NS - HOUR_NS // 2  # half past: hour and month are one
+START = NOW_NS - 600 * NS_PER_S
+PARTS = ("used", "held_idle", "unallocated", "unobserved")
+
+
+def write(warehouse: Warehouse, *sets: ChargeSet) -> None:
+    Writer(warehouse, SystemClock()).write(
+        Batch([arrival(charges, offset) for offset, charges in enumerate(sets)])
+    )
+
+
+def scraped(collector: Any) -> dict[str, dict[tuple[str, ...], float]]:
+    """Values by name, and by the label values in the order of the labels' names."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            key = tuple(value for _, value in sorted(sample.labels.items()))
+            found.setdefault(sample.name.removeprefix("gpuledger_"), {})[key] = sample.value
+    return found
+
+
+def exporter(url: str, limits: Limits | None = None, clock: Any = None) -> Exporter:
+    return Exporter(lambda: connect(url), clock or ManualClock(NOW_NS), 60.0, limits or Limits())
+
+
+def told(url: str, limits: Limits | None = None) -> dict[str, dict[tuple[str, ...], float]]:
+    one = exporter(url, limits)
+    one.refresh()
+    return scraped(one)
+
+
+def ten_minutes(node: str = "n1", **options: Any) -> list[ChargeSet]:
+    return [charge_set(START + n * WINDOW_NS, node=node, **options) for n in range(60)]
+
+
+def test_money_gpus_and_shares_are_those_of_the_ledger(warehouse: Warehouse, database_url: str) -> None:
+    sets = ten_minutes()
+    write(warehouse, *sets)
+    found = told(database_url)
+    for team, rows in (("team-a", slice(0, None, 2)), ("team-b", slice(1, None, 2))):
+        for part in PARTS:
+            nano = sum(int(getattr(one, f"{part}_nano")[rows].sum()) for one in sets)
+            ns = sum(int(getattr(one, f"{part}_ns")[rows].sum()) for one in sets)
+            assert found["spend_month"]["c1", "USD", part, team] == pytest.approx(nano / 1e9)
+            assert found["spend_per_hour"]["c1", "USD", part, team] == pytest.approx(nano / 1e9 * 6)
+            assert found["gpus"]["c1", part, team] == pytest.approx(ns / (600 * NS_PER_S))
+            assert found["gpu_hours_month"]["c1", part, team] == pytest.approx(ns / HOUR_NS)
+        assert found["evidence_ratio"]["c1", "busy_estimated", team] == 1
+        assert 0 < found["completeness_ratio"]["c1", team] < 1
+    assert found["ledger_age_seconds"]["c1",] == 0
+    idle = sum(int(one.held_idle_nano[0]) for one in sets) / 1e9 * 6
+    assert found["pod_held_idle_per_hour"]["c1", "USD", "", "pod-0", "team-a"] == pytest.approx(idle)
+    assert found["pod_present_ratio"]["c1", "", "pod-0", "team-a"] == pytest.approx(1 / 6)
+    assert 0 < found["node_unobserved_ratio"]["c1", "n1"] < 1
+
+
+def test_what_has_no_price_has_gpus_and_no_money(warehouse: Warehouse, database_url: str) -> None:
+    write(warehouse, *ten_minutes(priced=False))
+    found = told(database_url)
+    assert not {"spend_month", "spend_per_hour", "pod_held_idle_per_hour"} & set(found)
+    assert found["gpus"]["c1", "used", "team-a"] > 0
+    assert found["unpriced_gpus"]["c1", "team-a"] > 0
+
+
+def test_a_device_with_an_xid_error_is_named_and_others_are_not(
+    warehouse: Warehouse, database_url: str
+) -> None:
+    sets = ten_minutes()
+    for one in sets:
+        one.xid = np.zeros(len(one.xid), np.int64)
+    sets[7].xid[1] = 79
+    write(warehouse, *sets, *[_without_xid(one) for one in ten_minutes(node="n2")])
+    assert told(database_url)["device_xid"] == {("c1", "GPU-0", "n1"): 79}
+
+
+def _without_xid(charges: ChargeSet) -> ChargeSet:
+    charges.xid = np.zeros(len(charges.xid), np.int64)
+    charges.flags = np.full(len(charges.flags), int(Flag.EVENTS_LOST), np.int64)
+    return charges
+
+
+def test_what_is_above_a_limit_is_together_and_sums_stay(warehouse: Warehouse, database_url: str) -> None:
+    write(warehouse, *ten_minutes(rows=23), *ten_minutes(node="n2", rows=23))
+    whole, cut = told(database_url), told(database_url, Limits(teams=1, pods=5, nodes=1, devices=1))
+    assert {key[-1] for key in cut["gpus"]} == {"team-a", "other"}
+    assert len({key[1:] for key in cut["pod_used_ratio"] if "other" not in key}) <= 5
+    for name in ("spend_month", "spend_per_hour", "gpus", "gpu_hours_month", "pod_held_idle_per_hour"):
+        assert sum(cut[name].values()) == pytest.approx(sum(whole[name].values()))
+    folded = {of: count for (of,), count in cut["exporter_folded_groups"].items()}
+    assert folded == {"team": 1, "pod": 18, "node": 1, "device": 1}
+    assert set(whole["exporter_folded_groups"].values()) == {0}
+
+
+def test_an_empty_ledger_has_no_values(warehouse: Warehouse, database_url: str) -> None:
+    assert set(told(database_url)) == {"exporter_folded_groups"}
+
+
+def test_a_month_begins_at_its_first_hour_in_utc(warehouse: Warehouse, database_url: str) -> None:
+    sets = ten_minutes()
+    write(warehouse, *sets)
+    later_ns = NOW_NS + 32 * 86_400 * NS_PER_S
+    assert not [row for row in ask(warehouse, later_ns) if row.scope == "month"]
+
+
+def test_one_query_an_interval_however_often_it_is_scraped(warehouse: Warehouse, database_url: str) -> None:
+    write(warehouse, *ten_minutes())
+    asked = []
+
+    def connected() -> Warehouse:
+        asked.append(1)
+        return connect(database_url)
+
+    one = Exporter(connected, ManualClock(NOW_NS), 60.0, Limits())
+    assert not asked
+    one.refresh()
+    first = scraped(one)
+    warehouse.command("TRUNCATE TABLE charge_windows")
+    assert scraped(one) == first
+    assert len(asked) == 1
+
+
+def test_a_warehouse_that_is_away_is_a_metric_and_a_hole_never_zeros(
+    new_embedded: EmbeddedWarehouse,
+) -> None:
+    new_embedded.start()
+    url = new_embedded.url
+    with_tables = connect(url, create_database=True)
+    migrate(with_tables)
+    write(with_tables, *ten_minutes())
+    with_tables.close()
+    clock = ManualClock(NOW_NS)
+    one = exporter(url, clock=clock)
+    one.refresh()
+    assert "spend_month" in scraped(one)
+    new_embedded.stop()
+    one.refresh()
+    assert metrics.REGISTRY.get_sample_value("gpuledger_exporter_warehouse_up") == 0
+    assert "spend_month" in scraped(one)  # one lost answer is no hole
+    clock.advance(181 * NS_PER_S)
+    one.refresh()
+    assert not scraped(one)
+
+
+@pytest.fixture
+def served(warehouse: Warehouse, database_url: str) -> Iterator[str]:
+    write(warehouse, *ten_minutes())
+    registry, port, stop = CollectorRegistry(), free_port(), threading.Event()
+    one = Exporter(lambda: connect(database_url), SystemClock(), 1.0, Limits())
+    registry.register(one)
+    server, thread = start_http_server(port, "127.0.0.1", registry)
+    worker = threading.Thread(target=one.run, args=(stop,))
+    worker.start()
+    yield f"http://127.0.0.1:{port}/metrics"
+    stop.set()
+    worker.join()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_it_is_served_for_prometheus(served: str) -> None:
+    def body() -> str:
+        with urllib.request.urlopen(served, timeout=10) as answer:
+            return str(answer.read().decode())
+
+    until(lambda: "gpuledger_spend_month{" in body())
