@@ -124,3 +124,45 @@ def test_who_never_waits_gets_what_the_devices_total_leaves(field, hidden, train
     assert max(errors(charges, truth)) <= 3
     assert covered(charges, truth)
     assert covered(charge(calls), truth)  # without the total the shares are wrong, and the interval says so
+
+
+def widths(charges, processes=(A, B)):
+    rows = [row_of(charges, process.consumer) for process in processes]
+    return [(row["confidence_high_ns"] - row["confidence_low_ns"]) / S / POINT for row in rows]
+
+
+def test_the_devices_total_makes_the_interval_of_who_never_waits_narrow():
+    """A tenth beside a trainer: without the total it may be anything, with it some points."""
+    calls = Calls([A, B])
+    truth = run([Program(2, 0.001, 0.020, waits=False), Program(20, 0.001, 0.005)], calls)
+    total = [samples([(Field.ENGINE_ACTIVE, i, 1, sum(truth) / 10) for i in range(10)])]
+    assert min(widths(charge(calls))) > 50
+    assert max(widths(charge(calls, total))) < 25
+    assert covered(charge(calls, total), truth)
+
+
+def test_of_two_that_never_wait_only_what_both_had_is_known():
+    """Two with a tenth each: either may have had all of it, or nothing."""
+    calls = Calls([A, B, C])
+    hidden = Program(2, 0.001, 0.020, waits=False)
+    truth = run([hidden, replace(hidden, starts_s=0.01), Program(20, 0.001, 0.005)], calls)
+    total = [samples([(Field.ENGINE_ACTIVE, i, 1, sum(truth) / 10) for i in range(10)])]
+    charges = charge(calls, total, processes=(A, B, C))
+    assert covered(charges, truth, (A, B, C))
+    for consumer in "ab":
+        row = row_of(charges, consumer)
+        assert row["confidence_low_ns"] == 0
+        assert row["confidence_high_ns"] >= row_of(charges, "a")["used_ns"] + row_of(charges, "b")["used_ns"]
+
+
+def test_whose_calls_are_not_seen_had_at_most_what_the_device_shows():
+    """Engine active 25 %: of two processes each has 12.5 % by equal parts, and may have had 0 to 25 %."""
+    blind = [replace(process, witnessed=False) for process in (A, B)]
+    engine = [samples([(Field.ENGINE_ACTIVE, 0, 10, 0.25)])]
+    resident = [(0, 0, 1), (1, 0, 1)]
+    charges = charge(Calls(blind), engine, processes=blind, resident=resident, unwitnessed=[2])
+    for name in "ab":
+        row = row_of(charges, name)
+        assert (row["used_ns"], row["evidence"]) == (1_250_000_000, "equal_active")
+        assert row["confidence_low_ns"] == 0
+        assert 2_500_000_000 <= row["confidence_high_ns"] <= 3_000_000_000

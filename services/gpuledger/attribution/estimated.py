@@ -22,10 +22,12 @@ ROUNDS = 20  # of filling up; each settles at least one process
 
 
 class Estimate(NamedTuple):
-    """Busy ns of each process, and how far two ways of getting at it lie apart, ns."""
+    """Busy ns of each process, and how far two ways of getting at it lie apart, ns. ``divided``: the device's
+    own total was divided between those whose work was not seen to end, and the others."""
 
     parts: list[float]
     wide_ns: float = 0.0
+    divided: bool = False
 
 
 def estimate(
@@ -41,7 +43,7 @@ def estimate(
     total = hint_ns if total_ns is None else total_ns
     hidden = None if total is None else unseen_part(processes, total)
     if total is not None and hidden is not None:
-        return Estimate(_beside_the_unseen(processes, parts, hidden.ns, total), hidden.wide_ns)
+        return Estimate(_beside_the_unseen(processes, parts, hidden.ns, total), hidden.wide_ns, True)
     union = sum(process.estimated for process in processes)
     unsure = sum(process.end_unseen for process in processes)
     least, most = max(0.0, union - unsure) if total_ns is None else min(union, total_ns), union

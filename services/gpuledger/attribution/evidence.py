@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from gpuledger.attribution.consumers import ConsumerKey
 from gpuledger.attribution.estimated import estimate
 from gpuledger.attribution.formula import largest_remainder
-from gpuledger.attribution.interval import Interval, intervals
+from gpuledger.attribution.interval import Doubts, Interval, intervals
 from gpuledger.attribution.measured import above_the_device, plausible
 from gpuledger.attribution.occupied import BY_DEVICE, BY_ESTIMATE, NO_FLAGS, occupied
 from gpuledger.attribution.pieces import Piece
 from gpuledger.attribution.seen import NOTICEABLE, DeviceView, ProcessView
 from gpuledger.contract.rows import EVIDENCE_ORDER, Flag
 
+REST_POINTS = 0.02  # of a piece; to which A is known, and so what is left of it
 SCALING_NOTICED = 0.01  # of a piece; below it scaling down is the rounding of two clocks
 
 
@@ -82,16 +83,19 @@ def explain(piece: Piece, device: DeviceView, processes: list[ProcessView]) -> O
     doubt = sum(process.estimated * process.doubtful for process in processes)
     wanted = not piece.slot.by_sm_time and (source == BY_DEVICE or doubt > NOTICEABLE * length)
     measured = wanted and plausible(length, None if device_ns is None else whole, processes)
+    doubts = Doubts(measured, witnessed, guess.divided, wide)
+    bounds = intervals(length, processes, busy, doubts)
     if measured:
         busy = [process.measured for process in processes]
-    bounds = intervals(length, processes, busy, measured, witnessed, wide)
     evidence = "process_measured" if measured else BY_ESTIMATE
     found = _rounded(length, whole, processes, busy, evidence, bounds)
     occupation = Occupation(min(length, round(whole)), source, found, flags)
     _cut_to_occupied(length, occupation)
     left = (occupation.occupied_ns or 0) - sum(share.used_ns for share in found.values())
     if left and not witnessed:
-        _give_rest(piece, left, processes, found)
+        rough = bool(flags & (Flag.GPU_UTILIZATION_USED | Flag.SAMPLE_SPREAD))
+        most = length if rough else left + round(REST_POINTS * length)
+        _give_rest(piece, left, most, processes, found)
     for share in found.values():
         share.low_ns = min(share.low_ns, share.used_ns)
         share.high_ns = max(min(share.high_ns, length), share.used_ns)
@@ -148,10 +152,11 @@ def _cut_to_occupied(length: int, found: Occupation) -> None:
 
 
 def _give_rest(
-    piece: Piece, left: int, processes: list[ProcessView], shares: dict[ConsumerKey, Share]
+    piece: Piece, left: int, most: int, processes: list[ProcessView], shares: dict[ConsumerKey, Share]
 ) -> None:
     """What A shows and no witnessed process explains, where contexts are not witnessed: to their processes
-    in equal parts; where none is known and nothing else is, to the holders by entitlement."""
+    in equal parts; where none is known and nothing else is, to the holders by entitlement. ``most``: the most
+    that it can be; any of them may have had all of it, or nothing."""
     weights: Mapping[ConsumerKey, int]
     unseen = [process for process in processes if not process.witnessed]
     if unseen:
@@ -172,8 +177,7 @@ def _give_rest(
         share = shares.setdefault(key, Share(0, 0, 0, 0, evidence))
         share.used_ns += part
         share.busy_ns += part
-        share.low_ns = 0
-        share.high_ns = piece.length_ns
+        share.high_ns += most
         share.evidence = weakest((share.evidence, evidence))
     for process in unseen:
         containers = shares[process.consumer].containers

@@ -1,20 +1,28 @@
-"""The interval that a process's busy time lies in: a rule, not yet a calibration.
+"""The interval that a process's busy time lies in: rules, whose figures were set so that they hold.
 
-Measured: from the lesser to the greater of both views, and a point; without the kernel's view, five
-points. Estimated: two points, and the part of the estimate that is in doubt may be wrong altogether:
-downwards for the process itself, upwards for the others as far as they had work outstanding. In doubt is
-what rests on work whose end was not witnessed or that was shorter than a time slice (seen.py,
-``doubtful``). Who has such brief bursts may also have had all that they allow, and the others so much
-less."""
+Measured: from the lesser to the greater of both views, two standard errors of the samples, and two points;
+without the kernel's view, five. Estimated: two points, and the part of the estimate that is in doubt may be
+wrong altogether: downwards for the process itself, upwards for the others as far as they had work
+outstanding. In doubt is what rests on work whose end was not witnessed or that was shorter than a time slice
+(seen.py, ``doubtful``). Who has such brief bursts may also have had all that they allow, and the others so
+much less.
+
+Where the device's own total was divided, what the unseen had together is known to the distance of its two
+bounds (unseen.py); only how several of them share it is not.
+
+docs/accuracy.md has how often the truth lay inside, on an emulated GPU.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from gpuledger.attribution.seen import ProcessView
+from gpuledger.attribution.unseen import is_unseen
 
-ESTIMATE_POINTS = 0.02  # of a piece; processor sharing was within 1.3 points where it applies
-MEASURED_POINTS = 0.01  # of a piece; resolution of NVML's percent
+ESTIMATE_POINTS = 0.02  # of a piece; processor sharing was within 1.9 points where it applies
+MEASURED_POINTS = 0.02  # of a piece; NVML's whole percents, and samples that lie across the borders
+MEASURED_ERRORS = 2  # standard errors of the samples
 UNCHECKED_POINTS = 0.05  # of a piece; measured values that nothing else confirms
 
 
@@ -25,46 +33,70 @@ class Interval(NamedTuple):
     high: float
 
 
-def _unevenness(process: ProcessView) -> float:
-    """The part of its outstanding time (0..1) that is in doubt, with what longer bursts may come off wrong
-    by."""
-    if not process.outstanding:
-        return 0.0
-    return min(1.0, (max(process.end_unseen, process.brief) + process.uneven) / process.outstanding)
+class Doubts(NamedTuple):
+    """What busy times rest on. ``measured``: they are NVML's; ``witnessed``: every context's calls are seen;
+    ``divided``: they are parts of the device's own total (estimated.py); ``wide_ns``: how far two ways of
+    getting at them lie apart."""
+
+    measured: bool
+    witnessed: bool
+    divided: bool
+    wide_ns: float
 
 
-def intervals(
-    length: int,
-    processes: list[ProcessView],
-    busy: list[float],
-    measured: bool,
-    witnessed: bool,
-    wide_ns: float,
-) -> list[Interval]:
-    """The interval of each process's ``busy`` ns. ``measured``: they are NVML's; ``witnessed``: every
-    context's calls are seen; ``wide_ns``: a disagreement with a slow sample."""
-    at_stake = [
-        part * max(process.doubtful, 0.0 if process.known else _unevenness(process))
-        for process, part in zip(processes, busy, strict=True)
-    ]
-    total = sum(at_stake)
-    spare = [
-        0.0 if process.known else max(0.0, process.cap - part) * process.doubtful
-        for process, part in zip(processes, busy, strict=True)
-    ]
-    bounds = []
-    for process, part, doubt, more in zip(processes, busy, at_stake, spare, strict=True):
-        if measured:
-            margin = (MEASURED_POINTS if witnessed else UNCHECKED_POINTS) * length + wide_ns
-            other = process.estimated if witnessed else part
-            low, high = min(part, other) - margin, max(part, other) + margin
-        else:
-            margin = ESTIMATE_POINTS * length + wide_ns
-            low = part - doubt - (sum(spare) - more) - margin
-            high = part + more + total - doubt + margin
-            if process.witnessed:
-                high = min(high, max(process.outstanding, part) + wide_ns)
+def intervals(length: int, processes: list[ProcessView], busy: list[float], doubts: Doubts) -> list[Interval]:
+    """The interval of each process's busy ns; ``busy`` is the estimate."""
+    find = _of_measured if doubts.measured else _of_estimated
+    found = find(length, processes, busy, doubts)
+    for number, process in enumerate(processes):
         if process.witnessed and not process.outstanding and not process.measured_cover:
-            low, high = 0.0, wide_ns
-        bounds.append(Interval(max(0.0, low), min(float(length), high)))
-    return bounds
+            found[number] = Interval(0.0, doubts.wide_ns)
+    return [Interval(max(0.0, low), min(float(length), high)) for low, high in found]
+
+
+def _of_measured(
+    length: int, processes: list[ProcessView], busy: list[float], doubts: Doubts
+) -> list[Interval]:
+    points = MEASURED_POINTS if doubts.witnessed else UNCHECKED_POINTS
+    found = []
+    for process, part in zip(processes, busy, strict=True):
+        margin = points * length + MEASURED_ERRORS * process.measured_error + doubts.wide_ns
+        other = part if doubts.witnessed else process.measured
+        found.append(Interval(min(process.measured, other) - margin, max(process.measured, other) + margin))
+    return found
+
+
+def _of_estimated(
+    length: int, processes: list[ProcessView], busy: list[float], doubts: Doubts
+) -> list[Interval]:
+    hidden = [doubts.divided and is_unseen(process) for process in processes]
+    together = [part for part, unseen in zip(busy, hidden, strict=True) if unseen]
+    at_stake = [
+        0.0 if unseen else part * _doubt(process)
+        for process, part, unseen in zip(processes, busy, hidden, strict=True)
+    ]
+    spare = [
+        0.0 if unseen or process.known else max(0.0, process.cap - part) * process.doubtful
+        for process, part, unseen in zip(processes, busy, hidden, strict=True)
+    ]
+    margin = ESTIMATE_POINTS * length + doubts.wide_ns
+    found = []
+    for process, part, doubt, more, unseen in zip(processes, busy, at_stake, spare, hidden, strict=True):
+        if unseen:
+            low = part if len(together) == 1 else 0.0
+            found.append(Interval(low - sum(spare) - margin, sum(together) + sum(at_stake) + margin))
+            continue
+        low = part - doubt - (sum(spare) - more) - margin
+        high = part + more + sum(at_stake) - doubt + margin
+        if process.witnessed:
+            high = min(high, max(process.outstanding, part) + doubts.wide_ns)
+        found.append(Interval(low, high))
+    return found
+
+
+def _doubt(process: ProcessView) -> float:
+    """The part of its estimate (0..1) that is in doubt, with what longer bursts may come off wrong by."""
+    if process.known or not process.outstanding:
+        return process.doubtful
+    in_doubt = max(process.end_unseen, process.brief) + process.uneven
+    return max(process.doubtful, min(1.0, in_doubt / process.outstanding))
