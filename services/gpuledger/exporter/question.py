@@ -27,7 +27,8 @@ _SUMS = """
     sum(used) AS money_used, sum(held_idle) AS money_held_idle,
     sum(unallocated) AS money_unallocated, sum(unobserved) AS money_unobserved,
     sum(used_ns) AS ns_used, sum(held_idle_ns) AS ns_held_idle,
-    sum(unallocated_ns) AS ns_unallocated, sum(unobserved_ns) AS ns_unobserved, sum(unpriced_ns) AS ns_unpriced"""
+    sum(unallocated_ns) AS ns_unallocated, sum(unobserved_ns) AS ns_unobserved,
+    sum(unpriced_ns) AS ns_unpriced"""
 _QUERY = f"""
 SELECT
     multiIf(grouping(evidence) = 0, '{EVIDENCE}', grouping(pod) = 0, '{POD}',
