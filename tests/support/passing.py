@@ -7,6 +7,7 @@ it; its pid comes again, its pod does not.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +134,10 @@ class PassingSource:
         self._node = node
         self._through_ns = node.first_ns - 1
         self._told_through = 0
+        self.made = 0
+        """Calls so far."""
+        self.making_ns = 0
+        """CPU time that it took to make them up, which a benchmark takes off."""
 
     def start(self) -> None: ...
 
@@ -141,12 +146,19 @@ class PassingSource:
     def refresh(self) -> int:
         return 0
 
+    def follow(self, seconds: float) -> bool:
+        return False
+
     def drain(self) -> RawEvents:
+        began_ns = time.process_time_ns()
         now, before = self._node.clock.boot_ns(), self._through_ns
         self._through_ns = now
         rows = [self._node.calls(number, before, now) for number in self._node.numbers(before, now)]
         found: RawEvents = np.concatenate([*rows, np.empty(0, RAW_EVENT)])
-        return found.take(np.argsort(found["time_ns"], kind="stable"))
+        found = found.take(np.argsort(found["time_ns"], kind="stable"))
+        self.made += len(found)
+        self.making_ns += time.process_time_ns() - began_ns
+        return found
 
     def losses(self) -> Losses:
         return Losses()
@@ -235,9 +247,9 @@ class PassingHolders:
 class PassingSampler(SamplerThread):
     """Rounds that are due, each second, without a thread."""
 
-    def __init__(self, node: PassingNode, time: AgentTime) -> None:
+    def __init__(self, node: PassingNode, epoch_time: AgentTime) -> None:
         self._node = node
-        self._offset_ns = time.offset_ns
+        self._offset_ns = epoch_time.offset_ns
         self._through_ns = node.clock.boot_ns() // S * S
 
     def start(self) -> None: ...
@@ -270,15 +282,16 @@ class PassingAgent:
         self.clock = ManualClock(unix_ns=1_000_000 * S, boot_ns=500 * S)
         self.node = PassingNode(self.clock, passing, named)
         self.queue = NodeQueue(Journal(directory / "spool", 64 << 20))
-        time = AgentTime.begin(self.clock, "boot")
+        self.source = PassingSource(self.node)
+        epoch_time = AgentTime.begin(self.clock, "boot")
         self.agent = Agent(
             AgentSettings(NODE, directory, WindowGrid(10 * S), NodeLayout(devices=devices(GPUS))),
             self.clock,
-            time,
+            epoch_time,
             self.queue,
-            PassingSource(self.node),
+            self.source,
             PassingProcesses(self.node),
-            PassingSampler(self.node, time),
+            PassingSampler(self.node, epoch_time),
             PassingHolders(self.node),
         )
 
