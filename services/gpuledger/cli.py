@@ -40,6 +40,7 @@ COMMANDS = {
     "exporter": "gpuledger.exporter.cli:app",
     "charge": "gpuledger.charge.cli:charge",
     "spend": "gpuledger.spend.cli:spend",
+    "recommend": "gpuledger.recommend.cli:recommend",
     "sql": "gpuledger.warehouse.cli:sql",
     "warehouse": "gpuledger.warehouse.cli:warehouse_app",
     "config": "gpuledger.configuration.cli:app",
@@ -48,6 +49,7 @@ COMMANDS = {
     "simulate": "gpuledger.simulate.cli:simulate",
     "archive": "gpuledger.archive.cli:app",
     "replay": "gpuledger.replay.cli:replay",
+    "dead-letters": "gpuledger.deadletters.cli:app",
     "topics": "gpuledger.bus.cli:topics_app",
     "schemas": "gpuledger.bus.cli:schemas_app",
 }

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from gpuledger.processor.app import Shell
-from gpuledger.processor.engine import Engine
+from gpuledger.processor.shell import Shell, Work
 
 
 def test_after_its_close_nothing_is_done_any_more_and_nothing_fails() -> None:
     made: list[int] = []
 
-    def make() -> Engine:
+    def make() -> Work:
         made.append(1)
         raise AssertionError("an engine for a worker that ends")
 

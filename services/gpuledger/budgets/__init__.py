@@ -7,7 +7,7 @@ gpu.charges), ``Sums`` and ``Lives`` (second stage). The shell around it is ``gp
 from gpuledger.budgets.catalog import Catalog, Meter
 from gpuledger.budgets.conditions import Condition, conditions
 from gpuledger.budgets.counting import PartitionCount
-from gpuledger.budgets.lines import Lines, Replaced, WindowCharges, lines_of
+from gpuledger.budgets.lines import Lines, Replaced, Window, WindowCharges, lines_of
 from gpuledger.budgets.lives import Lives
 from gpuledger.budgets.notes import Notes
 from gpuledger.budgets.sums import Sums
@@ -22,6 +22,7 @@ __all__ = [
     "PartitionCount",
     "Replaced",
     "Sums",
+    "Window",
     "WindowCharges",
     "conditions",
     "lines_of",

@@ -37,8 +37,8 @@ _UNIT_NS = {"m": MINUTE_NS, "h": HOUR_NS, "d": DAY_NS}
 _PERCENT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,4})?) ?%")
 
 
-def _span_ns(value: Any) -> int:
-    """ns of ``5m``, ``6h`` or ``30d``."""
+def span_ns(value: Any) -> int:
+    """ns of ``5m``, ``6h`` or ``30d``. Raises ValueError."""
     match = _SPAN.fullmatch(str(value))
     if match is None or not int(match[1]):
         raise ValueError("must be a span such as 5m, 6h or 30d")
@@ -75,7 +75,7 @@ def _counts(value: Any) -> Any:
     return list(CATEGORIES) if value == "all" else [value] if isinstance(value, str) else value
 
 
-Span = Annotated[int, BeforeValidator(_span_ns)]
+Span = Annotated[int, BeforeValidator(span_ns)]
 Threshold = Annotated[int, BeforeValidator(_threshold_ppm)]
 Factor = Annotated[int, BeforeValidator(_factor_nano)]
 Category = Literal["used", "held_idle", "unallocated", "unobserved"]

@@ -1,0 +1,270 @@
+"""The engine: charges in, subtotals and breaches out, and what may be acknowledged. All in one thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import structlog
+from faust.types import TP
+
+from gpuledger.budgets import metrics
+from gpuledger.budgets.catalog import Catalog
+from gpuledger.budgets.first_stage import FirstStage
+from gpuledger.budgets.lines import Replaced, Window, WindowCharges, charges_of
+from gpuledger.budgets.replaced import replaced
+from gpuledger.budgets.second_stage import SecondStage
+from gpuledger.budgets.settings import BudgetSettings
+from gpuledger.budgets.topics_read import TopicsRead
+from gpuledger.bus import (
+    BusSettings,
+    DeadLetters,
+    Incoming,
+    PartitionReader,
+    Producer,
+    SchemaRegistry,
+    committed_offsets,
+)
+from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
+from gpuledger.contract.errors import BadRecord, Fenced, Unavailable
+from gpuledger.contract.records import BudgetSubtotal, ChargeSet, decode_as
+from gpuledger.contract.topics import BUDGET_SUBTOTALS, CHARGES
+from gpuledger.contract.wire import unframe
+from gpuledger.warehouse import Warehouse, connect
+
+STAGE = "budgets"
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 10.0  # between attempts while Kafka, the registry or the warehouse is away
+KNOWN_AHEAD_NS = 15 * NS_PER_S  # see processor.engine: whoever read the budgets so long ago knows a version
+CLOSE_FLUSH_S = 5.0
+_log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+class Superseded(Exception):
+    """The partitions were assigned anew meanwhile: what is under way is abandoned, nothing is lost."""
+
+
+class Engine:
+    """Both stages over Kafka, as the shell's Work.
+
+    Subtotals and breaches are awaited as they are told; a partition of gpu.charges is acknowledged up to its
+    newest state. Raises Unavailable or Fenced: the worker must stop, and the next one loses nothing.
+    """
+
+    def __init__(
+        self, bus: BusSettings, settings: BudgetSettings, warehouse_url: str, clock: Clock | None = None
+    ) -> None:
+        self._bus, self._settings, self._clock = bus, settings, clock or SystemClock()
+        self._warehouse_url = warehouse_url
+        self._warehouse: Warehouse | None = None
+        name = settings.application
+        self._reader = PartitionReader(bus, f"{name}-reader")
+        self._producer = Producer(bus, f"{name}-subtotals")
+        self._registry = SchemaRegistry(bus, self._clock)
+        self._dead_letters = DeadLetters(self._producer, self._registry, self._clock, STAGE)
+        self._read = TopicsRead(self._reader, self._registry)
+        self._first: dict[int, FirstStage] = {}
+        self._second: SecondStage | None = None
+        self._catalog: Catalog | None = None
+        self._configured_ns = 0
+        self._next_read_ns = 0
+        self._next_state_ns = 0
+        self._assignment = 0
+        self._serving = 0
+        self._lock = threading.Lock()
+
+    def supersede(self, assignment: int) -> None:
+        """See Work."""
+        with self._lock:
+            self._assignment = assignment
+
+    def assign(self, assignment: int, places: Sequence[TP]) -> None:
+        """See Work. All is taken over anew: what another owner may have done between is then known."""
+        self._serving = assignment
+        self._let_go()
+        try:
+            catalog = self._patiently(self._configure)
+            for place in sorted(places):
+                if place.topic == CHARGES:
+                    take_over = partial(
+                        FirstStage.take_over,
+                        place.partition,
+                        self._bus,
+                        self._settings,
+                        self._reader,
+                        self._read,
+                        catalog,
+                    )
+                    self._first[place.partition] = self._patiently(take_over)
+            if TP(BUDGET_SUBTOTALS, 0) in places:
+                take_over_breaches = partial(
+                    SecondStage.take_over, self._bus, self._settings, self._reader, self._read
+                )
+                self._second = self._patiently(take_over_breaches)
+        except Superseded:
+            _log.info("assigned anew while taking over")
+        self._next_read_ns = self._next_state_ns = 0
+        metrics.PARTITIONS_OWNED.set(len(self._first))
+
+    def feed(self, assignment: int, records: Sequence[Incoming]) -> Mapping[TP, int]:
+        """See Work."""
+        if assignment != self._serving or not self._is_current():
+            return {}
+        finished: dict[TP, int] = {}
+        try:
+            charges = self._charges([record for record in records if record.topic == CHARGES])
+            self._count(charges)
+            for record in records:
+                if record.topic == BUDGET_SUBTOTALS and self._second is not None:
+                    told = self._read.read(BudgetSubtotal, record)
+                    if told is not None:
+                        self._second.absorb(told)
+                    finished[TP(BUDGET_SUBTOTALS, 0)] = record.offset + 1
+            self._judge()
+        except Superseded:
+            return {}
+        return finished
+
+    def tick(self, assignment: int) -> Mapping[TP, int]:
+        """See Work: read what people wrote, and write states."""
+        if assignment != self._serving or not self._is_current():
+            return {}
+        try:
+            return self._tick(self._clock.boot_ns())
+        except Superseded:
+            return {}
+
+    def close(self) -> None:
+        """See Work."""
+        self._let_go()
+        self._producer.flush(CLOSE_FLUSH_S)
+        self._producer.close()
+        self._reader.close()
+        self._registry.close()
+        if self._warehouse is not None:
+            self._warehouse.close()
+
+    def _tick(self, now_ns: int) -> Mapping[TP, int]:
+        if now_ns >= self._next_read_ns:
+            self._next_read_ns = now_ns + int(self._settings.read_interval_s * NS_PER_S)
+            self._configure()
+            if self._second is not None:
+                self._as_owner(partial(self._second.hear, self._read, self._registry))
+            self._judge()
+        if now_ns < self._next_state_ns:
+            return {}
+        self._next_state_ns = now_ns + int(self._settings.state_interval_s * NS_PER_S)
+        return self._as_owner(self._keep)
+
+    def _let_go(self) -> None:
+        for stage in self._first.values():
+            stage.close()
+        self._first.clear()
+        if self._second is not None:
+            self._second.close()
+            self._second = None
+
+    def _configure(self) -> Catalog:
+        read_ns = self._clock.unix_ns()
+        self._catalog = self._read.catalog()
+        self._configured_ns = read_ns
+        for stage in self._first.values():
+            stage.count.catalog = self._catalog
+        return self._catalog
+
+    def _charges(self, records: Sequence[Incoming]) -> dict[int, list[WindowCharges]]:
+        """The charge sets, by partition; what is none goes to dead letters."""
+        found: dict[int, list[WindowCharges]] = {}
+        refused: list[tuple[Incoming, BadRecord]] = []
+        for record in records:
+            stage = self._first.get(record.partition)
+            if stage is None or record.offset < stage.count.position:
+                continue
+            try:
+                schema_id, body = unframe(record.value or b"")
+                charges = decode_as(ChargeSet, body, self._registry.schema(schema_id))
+            except BadRecord as error:
+                refused.append((record, error))
+                continue
+            one = charges_of(charges, record.offset, record.timestamp_ms)
+            found.setdefault(record.partition, []).append(one)
+        if refused:
+            self._dead_letters.publish(refused)
+            metrics.RECORDS_REFUSED.inc(len(refused))
+        return found
+
+    def _count(self, charges: Mapping[int, Sequence[WindowCharges]]) -> None:
+        if not charges:
+            return
+        newest_ns = max(one.window.start_ns for records in charges.values() for one in records)
+        if newest_ns > self._configured_ns + KNOWN_AHEAD_NS:
+            self._configure()
+        for partition, records in charges.items():
+            stage = self._first[partition]
+            asked = stage.count.to_ask(records)
+            known = self._patiently(partial(self._replaced, stage, asked)) if asked else {}
+            stage.take(records, known)
+            metrics.SETS_COUNTED.inc(len(records))
+        told = [out for stage in self._first.values() for out in stage.subtotals(self._registry)]
+        self._producer.produce_all(told)
+
+    def _replaced(self, stage: FirstStage, asked: Mapping[Window, int | None]) -> dict[Window, Replaced]:
+        """Ask the warehouse, once the sink has written all that came before the tail."""
+        count, group = stage.count, self._settings.sink_group
+        offsets = committed_offsets(self._bus, f"{group}-asked", group, CHARGES, [count.partition])
+        written = offsets[count.partition] or 0
+        if written < count.tail_offset:
+            raise Unavailable(
+                f"{len(asked)} windows of partition {count.partition} are restated, and the warehouse lacks "
+                f"charges from offset {written} on: is the sink (group {group}) running?"
+            )
+        if self._warehouse is None:
+            self._warehouse = connect(self._warehouse_url)
+        metrics.WINDOWS_ASKED.inc(len(asked))
+        return replaced(self._warehouse, asked, count.counters.tail_start_ms)
+
+    def _judge(self) -> None:
+        if self._second is not None and self._catalog is not None:
+            changes = self._as_owner(partial(self._second.judge, self._catalog, self._registry))
+            for breach in changes:
+                metrics.CHANGES_TOLD.labels(breach.state).inc()
+
+    def _keep(self) -> dict[TP, int]:
+        finished = {}
+        end = self._reader.bounds(BUDGET_SUBTOTALS, 0)[1]
+        for partition, stage in self._first.items():
+            position = stage.keep(self._registry, end)
+            if position is not None:
+                finished[TP(CHARGES, partition)] = position
+        return finished
+
+    def _as_owner(self, attempt: Callable[[], T]) -> T:
+        """Do what only the owner may. Raises Superseded where a later assignment explains the fence."""
+        try:
+            return attempt()
+        except Fenced:
+            if self._is_current():
+                raise
+            raise Superseded from None
+
+    def _patiently(self, attempt: Callable[[], T]) -> T:
+        give_up_ns = self._clock.boot_ns() + int(self._settings.patience_s * NS_PER_S)
+        pause_s = FIRST_PAUSE_S
+        while True:
+            if not self._is_current():
+                raise Superseded
+            try:
+                return attempt()
+            except Unavailable as error:
+                if self._clock.boot_ns() > give_up_ns:
+                    raise
+                _log.warning("waiting", error=str(error))
+            self._clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _is_current(self) -> bool:
+        with self._lock:
+            return self._assignment == self._serving

@@ -1,0 +1,13 @@
+"""Every metric of the budgets application, with its unit."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge
+
+SETS_COUNTED = Counter("gpuledger_budgets_sets_counted", "Records of gpu.charges that were counted")
+RECORDS_REFUSED = Counter("gpuledger_budgets_records_refused", "Records sent to dead letters")
+WINDOWS_ASKED = Counter(
+    "gpuledger_budgets_windows_asked", "Restated windows of which the warehouse was asked"
+)
+CHANGES_TOLD = Counter("gpuledger_budgets_changes_told", "Changes of breaches told, by state", ["state"])
+PARTITIONS_OWNED = Gauge("gpuledger_budgets_partitions_owned", "Partitions of gpu.charges owned")

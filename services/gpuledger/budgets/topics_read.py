@@ -1,0 +1,105 @@
+"""What the application reads besides its streams: budgets, rates, states, subtotals, breaches, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import structlog
+
+from gpuledger.budgets.catalog import Catalog
+from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry
+from gpuledger.contract import topics
+from gpuledger.contract.errors import BadRecord
+from gpuledger.contract.records import (
+    Breach,
+    BreachNote,
+    BudgetState,
+    BudgetSubtotal,
+    BudgetsVersion,
+    PriceBookVersion,
+    decode_as,
+)
+from gpuledger.contract.wire import unframe
+
+R = TypeVar("R")
+_log = structlog.get_logger(__name__)
+
+
+class TopicsRead:
+    """Reads topics to their ends, committed records only. Owned by the engine's thread.
+
+    What can not be read is passed over and logged: each of these topics is written by gpuledger alone.
+    """
+
+    def __init__(self, reader: PartitionReader, registry: SchemaRegistry) -> None:
+        self._reader = reader
+        self._registry = registry
+        self._next: dict[str, int] = {}
+        self._versions: list[BudgetsVersion] = []
+        self._books: list[PriceBookVersion] = []
+        self._catalog: Catalog | None = None
+
+    def catalog(self) -> Catalog:
+        """The budgets and rates of every version there is; the same object while there is none new."""
+        versions = [version for _, version in self._new(topics.BUDGETS, BudgetsVersion)]
+        books = [book for _, book in self._new(topics.PRICES, PriceBookVersion)]
+        if self._catalog is None or versions or books:
+            self._versions += versions
+            self._books += books
+            self._catalog = Catalog(self._versions, self._books)
+        return self._catalog
+
+    def notes(self, from_beginning: bool = False) -> list[BreachNote]:
+        """What people said since this was last asked."""
+        if from_beginning:
+            self._next.pop(topics.BREACH_NOTES, None)
+        return [note for _, note in self._new(topics.BREACH_NOTES, BreachNote)]
+
+    def states(self, partition: int) -> list[BudgetState]:
+        """All states of a partition, oldest first."""
+        return [state for _, state in self._all(topics.BUDGET_STATE, partition, BudgetState)]
+
+    def all_states(self) -> Iterator[BudgetState]:
+        """The states of all partitions."""
+        for partition in range(self._reader.partitions(topics.BUDGET_STATE)):
+            yield from self.states(partition)
+
+    def subtotals(self, first: int) -> list[BudgetSubtotal]:
+        """The subtotals from an offset to the end."""
+        return [told for _, told in self._all(topics.BUDGET_SUBTOTALS, 0, BudgetSubtotal, first)]
+
+    def breaches(self) -> list[Breach]:
+        """All changes of all breaches."""
+        return [breach for _, breach in self._all(topics.BREACHES, 0, Breach)]
+
+    def read(self, cls: type[R], message: Incoming) -> R | None:
+        """The record of a message; None where there is none that can be read. Raises RegistryUnavailable."""
+        if message.value is None:
+            return None
+        try:
+            schema_id, body = unframe(message.value)
+            writer: Mapping[str, Any] = self._registry.schema(schema_id)
+            return decode_as(cls, body, writer)
+        except BadRecord as error:
+            _log.error(
+                "record passed over",
+                topic=message.topic,
+                partition=message.partition,
+                offset=message.offset,
+                error=str(error),
+            )
+            return None
+
+    def _new(self, topic: str, cls: type[R]) -> Iterator[tuple[Incoming, R]]:
+        for message, record in self._all(topic, 0, cls, self._next.get(topic)):
+            self._next[topic] = message.offset + 1
+            yield message, record
+
+    def _all(
+        self, topic: str, partition: int, cls: type[R], first: int | None = None
+    ) -> Iterator[tuple[Incoming, R]]:
+        for message in self._reader.read_to_end(topic, partition, first):
+            record = self.read(cls, message)
+            if record is not None:
+                yield message, record

@@ -1,0 +1,139 @@
+"""The budgets application on a real Kafka: killed, rebalanced, restated; and the rows that it asks for."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuledger.budgets import Window, lines_of
+from gpuledger.budgets.cli import budget_app
+from gpuledger.budgets.replaced import replaced
+from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.cli import app
+from gpuledger.configuration.publish import Documents
+from gpuledger.contract.clock import SystemClock
+from gpuledger.localstack import Kafka, Registry
+from gpuledger.pricing.yaml_documents import read_documents
+from gpuledger.sink.batcher import Batch
+from gpuledger.sink.writer import Writer
+from gpuledger.warehouse import Warehouse
+from tests.support.budget_workers import BudgetWorkers, Ledger, spent
+from tests.support.charge_sets import WINDOW_NS, arrival, charge_set, recent_window_ns
+
+pytest_plugins = ["tests.support.warehouse"]
+
+PATIENCE_S = 90.0
+DOCUMENT = """
+kind: budgets
+budgets:
+  - id: team-a
+    name: Team A, the day
+    scope: {team: team-a}
+    period: fixed
+    starts: 2020-01-01
+    ends: 2100-01-01
+    amount: 1000
+    currency: USD
+    counts: used
+    thresholds: [50%, 100%]
+"""
+DAY_START = recent_window_ns()
+NANO = 1_000_000_000
+
+
+@pytest.fixture
+def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
+    """A Kafka of this test alone with all topics and one budget."""
+    new_kafka.start()
+    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
+    with SchemaRegistry(bus) as schemas:
+        register_all(schemas)
+    apply_topics(bus, partitions=2, replication=1)
+    (document,) = read_documents(DOCUMENT, "budgets.yaml")
+    assert not Documents(bus, SystemClock()).apply(document).unchanged
+    return bus
+
+
+@pytest.fixture
+def ledger(own_bus: BusSettings) -> Iterator[Ledger]:
+    ledger = Ledger(own_bus)
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture
+def workers(own_bus: BusSettings, tmp_path: Path) -> Iterator[BudgetWorkers]:
+    workers = BudgetWorkers(own_bus, tmp_path)
+    yield workers
+    workers.end()
+
+
+def states(ledger: Ledger) -> list[tuple[int, int, str]]:
+    return [(b.threshold_ppm // 10_000, b.change, b.state) for b in ledger.breaches()]
+
+
+def test_breaches_are_told_once_across_kill_9_and_retracted_by_a_restatement(
+    own_bus: BusSettings, ledger: Ledger, workers: BudgetWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = time.time_ns() // WINDOW_NS * WINDOW_NS - 100 * WINDOW_NS
+    nodes = ["n1", "n2", "n3", "n4"]
+    first, _ = workers.start(), workers.start()
+    ledger.charge([spent(node, start, 100 * NANO) for node in nodes])
+    assert states(ledger) == []
+    ledger.charge([spent("n1", start + WINDOW_NS, 100 * NANO)])  # exactly 50 %
+    workers.await_that(lambda: states(ledger) == [(50, 1, "firing")], PATIENCE_S, "50 %")
+    first.kill()
+    first.wait(10)
+    ledger.charge([spent(node, start, 100 * NANO) for node in nodes])  # once more, as after a restart
+    ledger.charge([spent("n2", start + WINDOW_NS, 500 * NANO)])
+    expected = [(50, 1, "firing"), (100, 1, "firing")]
+    workers.await_that(lambda: states(ledger) == expected, PATIENCE_S, "100 %")
+    told = ledger.breaches()[-1]
+    assert told.spent_nano == told.amount_nano == 1000 * NANO
+    assert told.since_ns == start + 2 * WINDOW_NS
+    assert [(driver.kind, driver.name, driver.nano) for driver in told.drivers] == [
+        ("pod", "pod-0", 1000 * NANO)
+    ]
+    ledger.charge([spent("n2", start + WINDOW_NS, 499 * NANO, inputs=2)])
+    expected += [(100, 2, "retracted")]
+    workers.await_that(lambda: states(ledger) == expected, PATIENCE_S, "retracted")
+
+    monkeypatch.setenv("GPULEDGER_KAFKA_BOOTSTRAP", own_bus.kafka_bootstrap)
+    monkeypatch.setenv("GPULEDGER_REGISTRY_URL", own_bus.registry_url)
+    breach_id = ledger.breaches()[0].id
+    answer = CliRunner().invoke(budget_app, ["silence", breach_id, "--for", "2h"])
+    assert answer.exit_code == 0, answer.output
+    expected += [(50, 2, "firing")]
+    workers.await_that(lambda: states(ledger) == expected, PATIENCE_S, "silenced")
+    assert ledger.breaches()[-1].silenced_by == getpass.getuser()
+    assert (ledger.breaches()[-1].silenced_until_ns or 0) > time.time_ns()
+
+
+def test_a_note_on_a_breach_that_is_not_there_is_refused(
+    own_bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPULEDGER_KAFKA_BOOTSTRAP", own_bus.kafka_bootstrap)
+    monkeypatch.setenv("GPULEDGER_REGISTRY_URL", own_bus.registry_url)
+    answer = CliRunner().invoke(app, ["budget", "ack", "nothing"])
+    assert "there is no breach nothing" in str(answer.exception)
+
+
+def test_the_rows_that_are_replaced_are_those_that_were_counted(warehouse: Warehouse) -> None:
+    old, new = charge_set(DAY_START, 3, inputs=1), charge_set(DAY_START, 4, inputs=2)
+    first, second = arrival(old, 0), arrival(new, 1)
+    writer = Writer(warehouse, SystemClock())
+    writer.write(Batch([first]))
+    writer.write(Batch([second]))
+    window = Window(old.cluster, old.node, DAY_START)
+    by_revision = replaced(warehouse, {window: first.revision}, 0)[window]
+    assert by_revision.lines == lines_of(old)
+    assert by_revision.price_version == old.price_version
+    by_time = replaced(warehouse, {window: None}, second.received_ms + 1)[window]
+    assert (by_time.revision, by_time.lines) == (second.revision, lines_of(new))
+    assert replaced(warehouse, {window: None}, first.received_ms) == {}
+    assert replaced(warehouse, {window._replace(node="other"): None}, second.received_ms + 1) == {}
