@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from gpuledger.archive.buffer import Buffer
-from gpuledger.archive.log import chain_of
+from gpuledger.archive.log import IDENTITY, chain_of
 from gpuledger.archive.schemas import SchemaKeeper
 from gpuledger.archive.source import Deleted, Place, Source
 from gpuledger.archive.store import Store
@@ -28,7 +28,6 @@ ARCHIVED = (
     topics.GENERATIONS,
     topics.DEAD_LETTERS,
 )
-IDENTITY = "archive.json"
 POLL_S = 0.5
 COMMIT_BYTES = 64 << 20  # of a partition, before compression: large enough to read fast, small enough to hold
 HELD_BYTES = 256 << 20  # of all partitions; then the largest is committed early
@@ -80,12 +79,13 @@ class Archiver:
 
     def _identify(self) -> None:
         """An archive holds the offsets of one Kafka cluster; those of another would pass for them."""
-        ours = {"format": 1, "kafka_cluster": self._source.cluster_id()}
+        partitions = {topic: self._reader.partitions(topic) for topic in ARCHIVED}
+        ours = {"format": 1, "kafka_cluster": self._source.cluster_id(), "partitions": partitions}
         try:
             self._store.create(IDENTITY, json.dumps(ours).encode() + b"\n")
         except FileExistsError:
             theirs = json.loads(self._store.get(IDENTITY))
-            if theirs != ours:
+            if theirs != ours:  # partitions are fixed for good
                 raise Refused(
                     f"{self._store.url} is the archive of Kafka cluster {theirs.get('kafka_cluster')}, "
                     f"and this is {ours['kafka_cluster']}; give another --to"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 from gpuledger.archive.envelope import unpack
@@ -10,6 +11,8 @@ from gpuledger.archive.store import Store
 from gpuledger.bus import Incoming
 from gpuledger.contract.errors import BadRecord, ConfigError
 
+IDENTITY = "archive.json"
+"""The object that says which Kafka cluster this is, and how many partitions its topics have."""
 NS_PER_MS = 1_000_000
 
 
@@ -39,10 +42,9 @@ class ArchiveLog:
         self._partitions: dict[str, int] = {}
 
     def partitions(self, topic: str) -> int:
-        """See Log: one more than the highest number that has a record."""
+        """See Log."""
         if not self._partitions:
-            for name, partition in partitions_of(self._store):
-                self._partitions[name] = max(partition + 1, self._partitions.get(name, 0))
+            self._partitions = _partitions(self._store)
         if topic not in self._partitions:
             raise ConfigError(f"the archive at {self._store.url} holds nothing of {topic}")
         return self._partitions[topic]
@@ -92,6 +94,17 @@ def read_file(store: Store, file: File, with_values: bool = True) -> list[Incomi
     if sha256(data) != file.sha256:
         raise BadRecord("bad_archive_file", f"{file.name} is not what was written: its checksum is another")
     return unpack(data, with_values)
+
+
+def _partitions(store: Store) -> dict[str, int]:
+    """How many partitions each topic has."""
+    try:
+        stated: dict[str, int] = json.loads(store.get(IDENTITY))["partitions"]
+    except FileNotFoundError:
+        raise ConfigError(f"there is no archive at {store.url}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadRecord("bad_manifest", f"{IDENTITY} says nothing: {error!r}") from error
+    return stated
 
 
 def _read_commit(store: Store, name: str) -> Commit:

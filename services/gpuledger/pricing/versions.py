@@ -37,6 +37,11 @@ class Prices:
         return self._books[version]
 
     @property
+    def active_from_ns(self) -> list[int]:
+        """The instants from which versions hold, in no order."""
+        return [book.active_from_ns for book in self._books.values()]
+
+    @property
     def last_version(self) -> int:
         """Number of the newest version, 0 without any."""
         return max(self._books, default=0)
@@ -65,6 +70,11 @@ class Teams:
         if version not in self._maps:
             raise Refused(f"version {version} of the teams is not known; known are {sorted(self._maps)}")
         return self._maps[version]
+
+    @property
+    def active_from_ns(self) -> list[int]:
+        """The instants from which versions hold, in no order."""
+        return [teams.active_from_ns for teams in self._maps.values()]
 
     @property
     def last_version(self) -> int:

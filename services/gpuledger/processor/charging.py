@@ -34,6 +34,8 @@ class Configuration:
     prices: Prices
     teams: Teams
     generations: Mapping[int, Generation]
+    policy: Policy | None = None
+    """In place of every generation's, where it is asked what another one would have made of the past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def _window(
         offset_ranges=ranges(offsets(decision.inputs)),
         price_version=generation.price_version if generation is not None else None,
         team_version=generation.team_version if generation is not None else None,
-        policy=Policy(**generation.policy) if generation is not None else Policy(),
+        policy=configuration.policy or Policy(**(generation.policy if generation is not None else {})),
     )
 
 

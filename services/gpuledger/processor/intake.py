@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 import structlog
 
-from gpuledger.bus import Incoming, PartitionReader, partition_for_node
+from gpuledger.bus import Incoming, PartitionReader
 from gpuledger.contract.errors import BadRecord
-from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import Epoch, NodeKey
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor import metrics
 from gpuledger.processor.letters import Letters, because
 from gpuledger.processor.ownership import Ownership
 from gpuledger.processor.protocol import OffsetGap, PartitionOwner, Reading
-from gpuledger.processor.reading import log_record
+from gpuledger.processor.reading import log_record, placed_headers
 from gpuledger.processor.settings import ProcessorSettings
 
 _log = structlog.get_logger(__name__)
@@ -79,7 +78,7 @@ class Intake:
         if record.offset < owner.position:
             return False
         try:
-            headers = self._checked(record)
+            headers = placed_headers(record, self._partitions, self._settings.grid)
         except BadRecord as error:
             owner.pass_over(record.offset)
             refused.append((record, error))
@@ -93,18 +92,6 @@ class Intake:
         begins = headers.id.epoch != self._epochs.get(node)
         self._epochs[node] = headers.id.epoch
         return begins or headers.goodbye
-
-    def _checked(self, record: Incoming) -> RecordHeaders:
-        headers = RecordHeaders.from_kafka(record.key, record.headers)
-        if partition_for_node(headers.id.node_key.key, self._partitions) != record.partition:
-            # a second owner would charge the same node, each from a part of its records
-            raise BadRecord("wrong_partition", "the key belongs to another partition")
-        length_ns = self._settings.grid(headers.id.cluster).length_ns
-        if headers.window_length_ns != length_ns:
-            raise BadRecord(
-                "wrong_grid", f"the cluster's windows have {length_ns} ns, not {headers.window_length_ns}"
-            )
-        return headers
 
     def _skip(self, owner: PartitionOwner, offset: int) -> None:
         self.skip_lost(owner)

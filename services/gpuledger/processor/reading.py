@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
 from gpuledger.attribution import check_record
-from gpuledger.bus import Incoming, SchemaRegistry
+from gpuledger.bus import Incoming, partition_for_node
+from gpuledger.bus.log import Schemas
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.headers import RECORD_OF_KIND, Kind, RecordHeaders
 from gpuledger.contract.records import EventBatch, Holdings, SampleBatch, decode, decode_as
 from gpuledger.contract.schemas import schema
+from gpuledger.contract.windows import WindowGrid
 from gpuledger.contract.wire import unframe
 from gpuledger.processor.protocol import LogRecord
 
@@ -42,10 +44,24 @@ def log_record(record: Incoming, headers: RecordHeaders) -> LogRecord:
     )
 
 
+def placed_headers(record: Incoming, partitions: int, grid_of: Callable[[str], WindowGrid]) -> RecordHeaders:
+    """The headers of a record, checked against its place. Raises BadRecord."""
+    headers = RecordHeaders.from_kafka(record.key, record.headers)
+    if partition_for_node(headers.id.node_key.key, partitions) != record.partition:
+        # a second owner would charge the same node, each from a part of its records
+        raise BadRecord("wrong_partition", "the key belongs to another partition")
+    length_ns = grid_of(headers.id.cluster).length_ns
+    if headers.window_length_ns != length_ns:
+        raise BadRecord(
+            "wrong_grid", f"the cluster's windows have {length_ns} ns, not {headers.window_length_ns}"
+        )
+    return headers
+
+
 class Decoder:
     """Bodies to records. The registry is asked once for each schema id."""
 
-    def __init__(self, registry: SchemaRegistry) -> None:
+    def __init__(self, registry: Schemas) -> None:
         self._registry = registry
         self._writers: dict[int, tuple[str, Mapping[str, object] | None]] = {}
 

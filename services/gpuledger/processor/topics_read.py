@@ -8,7 +8,8 @@ from typing import Any, Protocol, TypeVar
 import structlog
 
 from gpuledger.attribution import Policy
-from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry, partition_for_node
+from gpuledger.bus import Incoming, partition_for_node
+from gpuledger.bus.log import Log, Schemas
 from gpuledger.contract import topics
 from gpuledger.contract.errors import BadRecord, GpuledgerError
 from gpuledger.contract.identity import NodeKey
@@ -48,7 +49,7 @@ class TopicsReader:
     said is not known, which must not keep all others from being charged.
     """
 
-    def __init__(self, reader: PartitionReader, registry: SchemaRegistry, refusals: Refuses) -> None:
+    def __init__(self, reader: Log, registry: Schemas, refusals: Refuses) -> None:
         self._reader = reader
         self._registry = registry
         self._refusals = refusals
@@ -76,6 +77,16 @@ class TopicsReader:
                 Prices(self._prices.values()), Teams(self._teams.values()), self._known_generations()
             )
         return self._configuration
+
+    @property
+    def price_versions(self) -> list[PriceBookVersion]:
+        """The documents of the price book that were read."""
+        return list(self._prices.values())
+
+    @property
+    def team_versions(self) -> list[TeamMapVersion]:
+        """The documents of the team map that were read."""
+        return list(self._teams.values())
 
     def forget(self, partition: int) -> None:
         """Read the topics that the partition's owner answers for from their beginnings next time."""

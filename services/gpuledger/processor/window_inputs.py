@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from gpuledger.bus import Incoming, PartitionReader
+from gpuledger.bus import Incoming
+from gpuledger.bus.log import Log
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor.protocol import WindowTask
 
@@ -25,7 +26,7 @@ class WindowInputs(Protocol):
 class KafkaInputs:
     """From gpu.telemetry, as long as its retention keeps them. The reader stays the caller's."""
 
-    def __init__(self, reader: PartitionReader) -> None:
+    def __init__(self, reader: Log) -> None:
         self._reader = reader
 
     def read(self, partition: int, windows: Sequence[WindowTask]) -> Iterator[Incoming]:

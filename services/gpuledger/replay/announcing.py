@@ -1,0 +1,141 @@
+"""The generations of a published replay: what they pin, and claiming their numbers once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+
+from gpuledger.bus import Outgoing, PartitionReader, Producer, SchemaRegistry, framed
+from gpuledger.contract.clock import Clock
+from gpuledger.contract.errors import BadRecord, Refused
+from gpuledger.contract.records import Generation, decode_as
+from gpuledger.contract.topics import GENERATIONS
+from gpuledger.contract.wire import unframe
+from gpuledger.processor.charging import Configuration
+from gpuledger.processor.protocol.generations import Generations
+from gpuledger.processor.topics_read import announcements
+from gpuledger.replay.request import Request
+
+PARTITION = 0  # announcements have one order
+KEY = b"generations"
+PLAN = "generations.json"
+
+
+def planned(
+    request: Request,
+    recorded: Configuration,
+    price_version: int | None,
+    team_version: int | None,
+    announcement: Generation,
+) -> tuple[Generation, ...]:
+    """The generations that a replay publishes, in the words of ``announcement``.
+
+    A generation pins one version of prices and of teams, so the range is cut where those that are recorded
+    change, unless ``price_version`` and ``team_version`` stand in for them. Raises Refused where a recorded
+    generation in the range is for some clusters only and the replay is not for one.
+    """
+    known = Generations(tuple(announcements(recorded.generations)))
+    cluster = next(iter(request.clusters), "")
+    in_range = [g for g in recorded.generations.values() if _overlaps(g, request)]
+    for generation in in_range:
+        if generation.clusters and len(request.clusters) != 1:
+            raise Refused(
+                f"generation {generation.number} is for {', '.join(generation.clusters)} only: "
+                "publish with --cluster, one after the other"
+            )
+    found: list[Generation] = []
+    cuts = [*_cuts(request, in_range, recorded), request.to_ns]
+    for start, end in pairwise(cuts):
+        pinned = recorded.generations.get(known.of(cluster, start))
+        of_prices = pinned.price_version if pinned is not None else None
+        of_teams = pinned.team_version if pinned is not None else None
+        one = replace(
+            announcement,
+            number=max(recorded.generations, default=0) + 1 + len(found),
+            from_ns=start,
+            to_ns=end,
+            clusters=sorted(request.clusters),
+            price_version=price_version or recorded.prices.at(start, of_prices).version,
+            team_version=team_version or recorded.teams.at(start, of_teams).version,
+            policy={**(pinned.policy if pinned is not None else {}), **request.policy},
+        )
+        if found and _pins(found[-1]) == _pins(one):
+            found[-1] = replace(found[-1], to_ns=end)
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def keep_plan(directory: Path, generations: tuple[Generation, ...]) -> None:
+    """Write down what is about to be announced, so that a repetition announces the same."""
+    directory.mkdir(parents=True, exist_ok=True)
+    temporary = directory / (PLAN + ".part")
+    temporary.write_text(json.dumps([asdict(generation) for generation in generations]))
+    temporary.replace(directory / PLAN)
+
+
+def kept_plan(directory: Path) -> tuple[Generation, ...] | None:
+    """What was written down; None where nothing was."""
+    try:
+        return tuple(Generation(**plain) for plain in json.loads((directory / PLAN).read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def claim(request: Request, clock: Clock) -> None:
+    """Announce the generations of a request, unless that is done already.
+
+    Raises Refused where somebody else announced one of their numbers: what was computed would be another.
+    """
+    with (
+        PartitionReader(request.bus, "gpuledger-replay") as reader,
+        SchemaRegistry(request.bus, clock) as registry,
+        Producer(request.bus, "gpuledger-replay") as producer,
+    ):
+        for generation in request.generations:
+            held = _first_with(generation.number, reader, registry)
+            if held is None:
+                value = framed(registry, generation)
+                producer.produce_all([Outgoing(GENERATIONS, KEY, value, partition=PARTITION)])
+                held = _first_with(generation.number, reader, registry)
+            if held != generation:
+                raise Refused(
+                    f"generation {generation.number} was announced by {held.who if held else 'somebody'} "
+                    "meanwhile: look at it, then replay again with another --state"
+                )
+
+
+def _first_with(number: int, reader: PartitionReader, registry: SchemaRegistry) -> Generation | None:
+    """Of two with one number the first holds."""
+    for message in reader.read_to_end(GENERATIONS, PARTITION):
+        try:
+            schema_id, body = unframe(message.value or b"")
+            found = decode_as(Generation, body, registry.schema(schema_id))
+        except BadRecord:
+            continue
+        if found.number == number:
+            return found
+    return None
+
+
+def _cuts(request: Request, in_range: list[Generation], recorded: Configuration) -> list[int]:
+    """Where what is recorded may change, in order, from the beginning of the range on."""
+    instants = {request.from_ns}
+    for generation in in_range:
+        instants |= {generation.from_ns, generation.to_ns}
+    instants.update(recorded.prices.active_from_ns)
+    instants.update(recorded.teams.active_from_ns)
+    return sorted(at for at in instants if request.from_ns <= at < request.to_ns)
+
+
+def _overlaps(generation: Generation, request: Request) -> bool:
+    of_cluster = not (generation.clusters and request.clusters) or bool(
+        request.clusters & set(generation.clusters)
+    )
+    return of_cluster and generation.from_ns < request.to_ns and request.from_ns < generation.to_ns
+
+
+def _pins(generation: Generation) -> tuple[int, int, dict[str, str]]:
+    return generation.price_version, generation.team_version, generation.policy

@@ -1,0 +1,81 @@
+"""Where the replay of a partition begins, and what is known of its nodes there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gpuledger.bus import Incoming
+from gpuledger.bus.log import Log
+from gpuledger.contract.errors import Refused
+from gpuledger.contract.headers import RecordHeaders
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.topics import TELEMETRY
+from gpuledger.contract.windows import MINUTE_NS
+from gpuledger.processor.protocol import Lifetime, NodeProgress
+from gpuledger.processor.reading import NS_PER_MS, Decoder
+from gpuledger.replay.lookback import earlier_statements
+from gpuledger.replay.request import Request
+
+# The last windows before the range arrive in its first moments; what comes later than this is seldom.
+LOOK_BEHIND_NS = 2 * MINUTE_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """``first`` is the first offset to read. Of each node ``progress`` has the nearest window before the
+    range that speaks, as far as the log says so before the offset ``looked_to``."""
+
+    first: int
+    looked_to: int
+    progress: Sequence[NodeProgress]
+    _speaks: dict[NodeKey, int] = field(default_factory=dict)
+
+    def is_news(self, message: Incoming, headers: RecordHeaders) -> bool:
+        """Whether a record of a window before the range says what was not known: then begin again, with the
+        whole log looked through."""
+        speaks = headers.keyframe or headers.goodbye
+        nearer = headers.window_start_ns > self._speaks.get(headers.id.node_key, -1)
+        return speaks and nearer and message.offset >= self.looked_to
+
+
+def beginning(
+    request: Request,
+    partition: int,
+    log: Log,
+    decoder: Decoder,
+    headers_of: Callable[[Incoming], RecordHeaders],
+    lifetimes: Sequence[tuple[NodeKey, Lifetime]],
+    *,
+    whole: bool,
+) -> Beginning:
+    """``whole``: look through the log to its end for windows before the range. Raises Refused where the log
+    does not reach back far enough."""
+    rules, from_ns = request.settings.rules(), request.from_ns
+    low, end = log.bounds(TELEMETRY, partition)
+    since_ns = from_ns - rules.ahead_ns
+    first = max(low, min(log.offset_at(TELEMETRY, partition, since_ns), end))
+    if first == low > 0:
+        _check_kept(log, partition, low, since_ns)
+    looked_to = end if whole else max(first, log.offset_at(TELEMETRY, partition, from_ns + LOOK_BEHIND_NS))
+    alive = {key for key, life in lifetimes if (life.ended_ns or request.to_ns) > from_ns}
+    earlier = earlier_statements(
+        log, decoder, headers_of, partition, from_ns, looked_to, alive, rules.unstated_life_ns
+    )
+    progress = []
+    for key in {*(key for key, _ in lifetimes), *earlier}:
+        rows = dict([earlier[key]]) if key in earlier else {}
+        through_ns = from_ns - request.settings.grid(key.cluster).length_ns
+        progress.append(NodeProgress(key, rows, through_ns, opened_from_ns=from_ns))
+    return Beginning(first, looked_to, progress, {key: start for key, (start, _) in earlier.items()})
+
+
+def _check_kept(log: Log, partition: int, low: int, since_ns: int) -> None:
+    """What is computed from a part of its records must not pass for the whole."""
+    for message in log.read_range(TELEMETRY, partition, low, low):
+        if message.timestamp_ms * NS_PER_MS <= since_ns:
+            return
+    raise Refused(
+        f"{TELEMETRY}/{partition} does not reach back to the beginning of the range any more: "
+        "replay from an archive, or a later time"
+    )
