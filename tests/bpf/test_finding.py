@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
 
-from gpuledger.agent.probes import ProbeSource
+import numpy as np
+
+from gpuledger.agent.probes import ProbeSource, RawEvents
 from gpuledger.contract.operations import Operation
-from tests.bpf.workbench import Bench, Running, events_of
+from tests.bpf.workbench import WAIT_S, Bench, Running, events_of
 
 ROUNDS = 23
 
@@ -75,3 +79,55 @@ def test_a_container_that_lives_for_a_moment_is_seen_whole_where_it_has_the_node
     with Running(elsewhere(script, bench), tmp_path) as running:
         running.finish()
         assert launches(source, running.pid) == ROUNDS
+
+
+COUNTING = """
+import ctypes, select, sys, time
+driver = ctypes.CDLL(sys.argv[1])
+number = 0
+while not select.select([sys.stdin], [], [], 0.001)[0]:
+    number += 1
+    driver.cuMemcpyHtoD_v2(ctypes.c_ulonglong(0), None, ctypes.c_size_t(number))
+print(number)
+"""
+"""Numbers its copies by their bytes, until it is told to end."""
+
+
+def followed(source: ProbeSource, pid: int) -> RawEvents:
+    """The first calls of the process that are seen, with no look at the machine's processes."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        assert source.follow(0.1)
+        seen = events_of(source, pid)
+        if len(seen):
+            return seen
+    raise AssertionError("the process was not found")
+
+
+def test_of_a_process_with_a_library_of_its_own_every_call_is_seen_once_from_some_point_on(
+    source: ProbeSource, bench: Bench, tmp_path: Path
+) -> None:
+    script = f"mount -t tmpfs none /mnt && cp {bench.library} /mnt/"
+    command = [*elsewhere(script, bench)[:6], sys.executable, "-c", COUNTING, "/mnt/libcuda.so.1"]
+    with Running(command, tmp_path) as running:
+        first = followed(source, running.pid)
+        calls = int(running.finish())
+        seen = np.concatenate([first, events_of(source, running.pid)])["bytes"]
+    assert seen.tolist() == list(range(int(seen[0]), calls + 1))
+
+
+def test_a_library_that_a_process_loads_late_is_found_when_it_does(
+    source: ProbeSource, bench: Bench, tmp_path: Path
+) -> None:
+    library = bench.copy_library(tmp_path)
+    with Running([bench.program("late"), library, str(ROUNDS)], tmp_path) as running:
+        assert running.line() == "ready"
+        source.follow(0.01)
+        running.go_on()
+        assert running.line() == "loaded"
+        probed = {(report.device, report.inode) for report in source.probes()}
+        status = library.stat()
+        assert (status.st_dev, status.st_ino) not in probed
+        source.follow(0.01)
+        running.finish()
+        assert len(events_of(source, running.pid)) == ROUNDS

@@ -2,7 +2,7 @@
 
 import threading
 
-from gpuledger.agent.pace import LOOKS, rest
+from gpuledger.agent.pace import LOOK_S, LOOKS, rest
 
 
 class Source:
@@ -12,6 +12,9 @@ class Source:
     @property
     def filled_ratio(self) -> float:
         return self._ratios.pop(0)
+
+    def follow(self, seconds: float) -> bool:
+        return False
 
 
 def left(source: Source) -> int:
@@ -28,6 +31,14 @@ def test_a_source_that_fills_ends_the_rest() -> None:
     source = Source(0.0, 0.5, 0.5)
     rest(threading.Event(), source)
     assert left(source) == 1
+
+
+def test_a_source_that_follows_processes_is_what_the_rest_is_spent_on() -> None:
+    source = Source(*[0.0] * LOOKS)
+    followed = []
+    source.follow = lambda seconds: not followed.append(seconds)  # type: ignore[method-assign,func-returns-value]
+    rest(threading.Event(), source)
+    assert followed == [LOOK_S] * LOOKS
 
 
 def test_a_stop_ends_the_rest_with_and_without_a_source() -> None:

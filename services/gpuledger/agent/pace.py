@@ -18,9 +18,16 @@ class Filling(Protocol):
     def filled_ratio(self) -> float:
         """How full it is, 0 to 1."""
 
+    def follow(self, seconds: float) -> bool:
+        """Lets so much time pass while it watches processes begin. False where it has not."""
+
 
 def rest(stop: threading.Event, source: Filling | None) -> None:
     """Wait half a second (a window's last part is due within one), less if the source fills or all ends."""
     for _ in range(LOOKS):
-        if (source is not None and source.filled_ratio > MUCH_RATIO) or stop.wait(LOOK_S):
+        if source is not None and source.filled_ratio > MUCH_RATIO:
+            return
+        if source is None or not source.follow(LOOK_S):
+            stop.wait(LOOK_S)
+        if stop.is_set():
             return

@@ -13,8 +13,9 @@ from gpuledger.agent.epoch import AgentTime, boot_id
 from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holders
 from gpuledger.agent.holders.source import HolderSource
 from gpuledger.agent.nvml import NvmlSession
+from gpuledger.agent.probes.event_source import EventSource
 from gpuledger.agent.probes.loader import LoaderKind
-from gpuledger.agent.probes.source import DEFAULT_TALLY_CALLS_PER_S, EventSource, ProbeSource
+from gpuledger.agent.probes.source import DEFAULT_TALLY_CALLS_PER_S, ProbeSource
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.process_reader import ProcessReader
 from gpuledger.agent.publisher import Publisher

@@ -13,8 +13,8 @@ from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.holders.source import HolderSource
 from gpuledger.agent.lifetime import launched_ns, lifetime, lifetime_key
 from gpuledger.agent.pace import rest
+from gpuledger.agent.probes.event_source import EventSource
 from gpuledger.agent.probes.events import Losses
-from gpuledger.agent.probes.source import EventSource
 from gpuledger.agent.process_reader import ProcessReader
 from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.rules import EVENT_GRACE_NS, CutterRules, Lost

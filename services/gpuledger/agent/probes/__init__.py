@@ -5,9 +5,10 @@
 
 from gpuledger.agent.probes.able import available
 from gpuledger.agent.probes.attach import LibraryReport
+from gpuledger.agent.probes.event_source import EventSource
 from gpuledger.agent.probes.events import RAW_EVENT, UNKNOWN_ORDINAL, Losses, RawEvents, Resident
 from gpuledger.agent.probes.loader import LoaderKind
-from gpuledger.agent.probes.source import EventSource, ProbeSource
+from gpuledger.agent.probes.source import ProbeSource
 from gpuledger.agent.probes.symbols import Limits
 
 __all__ = [

@@ -33,7 +33,7 @@ _ATTACH_PERF_EVENT: Final = 41
 ATTACH_UPROBE_MULTI: Final = 48
 _MULTI_RETURN: Final = 1
 _PERF_FLAG_CLOEXEC: Final = 8
-_PERF_ATTRIBUTE_BYTES: Final = 112  # PERF_ATTR_SIZE_VER5, known to every kernel that has perf links
+PERF_ATTRIBUTE_BYTES: Final = 112  # PERF_ATTR_SIZE_VER5, known to every kernel that has perf links
 _PERF_DEVICES: Final = Path("/sys/bus/event_source/devices")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -102,7 +102,7 @@ def _attach_perf(kind: str, program: int, target: str, offset: int, cookie: int,
     attribute = struct.pack(
         "=IIQQQQQIIQQ",
         int((place / "type").read_text()),
-        _PERF_ATTRIBUTE_BYTES,
+        PERF_ATTRIBUTE_BYTES,
         config,
         1,
         0,
@@ -113,12 +113,17 @@ def _attach_perf(kind: str, program: int, target: str, offset: int, cookie: int,
         ctypes.addressof(name),
         offset,
     )
-    buffer = ctypes.create_string_buffer(attribute, _PERF_ATTRIBUTE_BYTES)
-    perf = _syscall(1, buffer, -1, 0, -1, _PERF_FLAG_CLOEXEC)
+    perf = open_perf_event(attribute, cpu=0)
     try:
         return _bpf(_LINK_CREATE, struct.pack("=IIIIQ", program, perf, _ATTACH_PERF_EVENT, 0, cookie))
     finally:
         os.close(perf)
+
+
+def open_perf_event(attribute: bytes, cpu: int) -> int:
+    """A perf event of all processes on a CPU; ``attribute`` is the beginning of a struct perf_event_attr."""
+    buffer = ctypes.create_string_buffer(attribute, PERF_ATTRIBUTE_BYTES)
+    return _syscall(1, buffer, -1, cpu, -1, _PERF_FLAG_CLOEXEC)
 
 
 def attach_raw_tracepoint(program: int, name: str) -> int:

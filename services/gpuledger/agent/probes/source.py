@@ -1,16 +1,18 @@
-"""Where the agent's CUDA events come from."""
+"""CUDA events from probes in the kernel."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
+from gpuledger.agent import metrics
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.able import available
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
@@ -20,6 +22,7 @@ from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Residen
 from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, Mapping, library_file
 from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, Loader, LoaderKind
 from gpuledger.agent.probes.loading import load as load_kind
+from gpuledger.agent.probes.mappings import MappingWatch
 from gpuledger.agent.probes.ring import MappedRing
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.agent.probes.symbols import Limits
@@ -35,58 +38,7 @@ RELEASE_AFTER_SCANS: Final = 60
 """Scans in which nobody has a library, a minute or so, before it is let go; never one attached by name."""
 
 
-class EventSource(Protocol):
-    """A stream of calls into the CUDA driver. One thread uses it; it owns what it opened until `close`."""
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Columns of `RAW_EVENT` that it can not fill: nobody's work is seen whole then."""
-
-    @property
-    def delay_ns(self) -> int:
-        """How long after it returned a call may still be handed over."""
-
-    def start(self) -> None:
-        """Begins to observe. Raises Unsupported where this machine can not."""
-
-    def preattach(self, path: str | Path) -> None:
-        """Probes a library file before any process has it, so that short-lived processes are seen whole."""
-
-    def refresh(self) -> int:
-        """Each second: probes libraries that processes have mapped since; returns how many files are new."""
-
-    @property
-    def filled_ratio(self) -> float:
-        """How full the place is where calls wait for `drain`, 0 to 1; what comes when it is full is lost."""
-
-    def drain(self) -> RawEvents:
-        """All calls that returned since the last drain, in the order of the ring; then tallies, and runs of
-        outstanding work, of the processes that call so often that they are tallied.
-
-        Each thread's are in time order; between threads it may differ by microseconds, rarely by the time for
-        which a thread was preempted.
-        """
-
-    def losses(self) -> Losses:
-        """Cumulative counts of what was left out since the start."""
-
-    def probes(self) -> list[LibraryReport]:
-        """What is probed, for each library file."""
-
-    def resident(self) -> list[Resident]:
-        """Device memory that each living process has allocated, exact whatever the ring lost."""
-
-    def device_uuids(self) -> list[DeviceUuid]:
-        """What processes were told of their devices (cuDeviceGetUuid); of those that have ended once."""
-
-    def registrations(self) -> list[GpuRegistration]:
-        """Which devices processes registered with the driver, where that is probed; of the ended once."""
-
-    def xids(self) -> list[DriverXid]:
-        """Errors that the driver has reported since the last call."""
-
-    def close(self) -> None:
-        """Detaches everything. May be called twice."""
+_log = logging.getLogger(__name__)
 
 
 class ProbeSource:
@@ -119,6 +71,7 @@ class ProbeSource:
         self._seen: list[Mapping] = []
         self._swept_ends = 0
         self._driver = DriverWatch()
+        self._mappings: MappingWatch | None = None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -151,6 +104,10 @@ class ProbeSource:
         except BaseException:
             self.close()
             raise
+        try:
+            self._mappings = MappingWatch()
+        except OSError as error:
+            _log.warning("libraries are found by looking each second only: %s", error)
 
     def preattach(self, path: str | Path) -> None:
         """See `EventSource`. Raises OSError where the file is not there, BadRecord where it is no library.
@@ -171,11 +128,7 @@ class ProbeSource:
         """
         state = self._started()
         self._seen += self._scanner.scan()
-        files = [mapping.file for mapping in self._seen]
-        new = {file.key for file in files} - self._libraries.keys() - self._refused.keys()
-        self._mark_late(new)
-        self._seen.clear()
-        attached = sum(self._attach_found(file) for file in files if file.key in new)
+        attached = self._attach_seen()
         self._release_unused()
         self._driver.follow()
         ends = state.process_ends()
@@ -183,6 +136,23 @@ class ProbeSource:
             self._swept_ends = ends
             state.sweep()
         return attached
+
+    def follow(self, seconds: float) -> bool:
+        """See `EventSource`."""
+        if self._mappings is None:
+            return False
+        for pids in self._mappings.watch(seconds):
+            self._seen += self._scanner.look(pids)
+            self._attach_seen()
+        metrics.MAPPINGS_LOST.set(self._mappings.lost)
+        return True
+
+    def _attach_seen(self) -> int:
+        files = [mapping.file for mapping in self._seen]
+        new = {file.key for file in files} - self._libraries.keys() - self._refused.keys()
+        self._mark_late(new)
+        self._seen.clear()
+        return sum(self._attach_found(file) for file in files if file.key in new)
 
     def _mark_late(self, keys: set[tuple[int, int]]) -> None:
         """Whoever has a file before its probes is late, also where only the agent was restarted."""
@@ -287,6 +257,9 @@ class ProbeSource:
         self._libraries.clear()
         self._found.clear()
         self._driver.close()
+        if self._mappings is not None:
+            self._mappings.close()
+            self._mappings = None
         for fd in self._tracepoints:
             os.close(fd)
         self._tracepoints.clear()

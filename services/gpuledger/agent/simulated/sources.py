@@ -48,6 +48,10 @@ class SimulatedSource:
         """See EventSource.refresh; nothing new ever comes."""
         return 0
 
+    def follow(self, seconds: float) -> bool:
+        """See `EventSource.follow`; no process maps anything."""
+        return False
+
     @property
     def filled_ratio(self) -> float:
         """See EventSource.filled_ratio; nothing waits."""

@@ -108,6 +108,10 @@ class TetragonSource:
         """See EventSource.refresh; which libraries are watched is Tetragon's affair."""
         return 0
 
+    def follow(self, seconds: float) -> bool:
+        """See `EventSource.follow`; it attaches to nothing."""
+        return False
+
     @property
     def filled_ratio(self) -> float:
         """See `EventSource.filled_ratio`; what waits lies in the file."""

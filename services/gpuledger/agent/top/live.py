@@ -89,7 +89,9 @@ class LiveNode:
         until_ns = self._clock.boot_ns() + int(interval_s * NS_PER_S)
         while (left_ns := until_ns - self._clock.boot_ns()) > 0:
             self._take()
-            self._clock.sleep(min(DRAIN_S, left_ns / NS_PER_S))
+            rest_s = min(DRAIN_S, left_ns / NS_PER_S)
+            if not self._source.follow(rest_s):
+                self._clock.sleep(rest_s)
         self._take()
         end_ns = self._time.now_ns(self._clock)
         self._drain()  # what returned by that instant is there by now

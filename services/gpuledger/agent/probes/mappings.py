@@ -1,0 +1,144 @@
+"""Tells at once which processes have mapped a libcuda, from the kernel's own records of executable mappings.
+
+perf_event_open(2): an event that counts nothing, one for each CPU, whose ring gets a PERF_RECORD_MMAP2 of
+every executable mapping that a process makes there, as profilers have it. It costs some microseconds a
+mapping and nothing between them. Layout: include/uapi/linux/perf_event.h.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuledger.agent.probes import bpfsys
+from gpuledger.agent.probes.libraries import LIBRARY
+
+RING_PAGES: Final = 4  # 120 mappings a CPU, a dozen starts of processes; a power of two
+GATHER_S: Final = 0.005  # after a wake-up: a burst of starts wakes 200 times a second at most
+_ONLINE: Final = Path("/sys/devices/system/cpu/online")
+
+_SOFTWARE, _DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
+_MMAP, _WATERMARK, _MMAP2 = 1 << 8, 1 << 14, 1 << 23  # bits of the attribute
+_WAKE_BYTES: Final = 1  # that wait: whoever polls is woken at once
+_ATTRIBUTE: Final = struct.pack(
+    "=IIQQQQQI",
+    _SOFTWARE,
+    bpfsys.PERF_ATTRIBUTE_BYTES,
+    _DUMMY,
+    0,
+    0,
+    0,
+    _MMAP | _WATERMARK | _MMAP2,
+    _WAKE_BYTES,
+)
+_RECORD_MMAP2, _RECORD_LOST = 10, 2
+_HEADER: Final = struct.Struct("=IHH")  # type, misc, size
+_PID: Final = struct.Struct("=I")  # behind the header
+_LOST: Final = struct.Struct("=QQ")  # id, how many; behind the header
+_NAME_AT: Final = 72  # in a PERF_RECORD_MMAP2
+_POSITIONS_AT: Final = 1024  # data_head and data_tail, in the first page
+
+
+class MappingWatch:
+    """The rings of all CPUs that are online now; owns them until `close`. Not thread-safe.
+
+    Raises OSError where the kernel has no such events or does not allow them.
+    """
+
+    def __init__(self, ring_pages: int = RING_PAGES) -> None:
+        self.lost = 0
+        """How many mappings came too fast to be told, so far."""
+        self._rings: list[_Ring] = []
+        self._poll = select.epoll()
+        try:
+            for cpu in _cpus(_ONLINE.read_text()):
+                ring = _Ring(cpu, ring_pages)
+                self._rings.append(ring)
+                self._poll.register(ring.fd, select.EPOLLIN)
+        except BaseException:
+            self.close()
+            raise
+
+    def watch(self, seconds: float) -> Iterator[set[int]]:
+        """Lets so much time pass, and gives the pids of processes that map a libcuda as soon as they do."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if self._poll.poll(left):
+                pids = self.take()
+                if pids:
+                    yield pids
+                time.sleep(GATHER_S)
+
+    def take(self) -> set[int]:
+        """Pids of the processes that have mapped a libcuda since the last call; they may be gone by now."""
+        pids: set[int] = set()
+        for ring in self._rings:
+            for kind, record in _records(ring.drain()):
+                if kind == _RECORD_MMAP2 and LIBRARY.search(record[_NAME_AT:].rstrip(b"\0")):
+                    pids.add(_PID.unpack_from(record, _HEADER.size)[0])
+                elif kind == _RECORD_LOST:
+                    self.lost += _LOST.unpack_from(record, _HEADER.size)[1]
+        return pids
+
+    def close(self) -> None:
+        """Gives everything back. May be called twice."""
+        self._poll.close()
+        for ring in self._rings:
+            ring.close()
+        self._rings.clear()
+
+
+class _Ring:
+    """What one CPU tells. The kernel writes at the head; what lies before the tail is its to write again."""
+
+    def __init__(self, cpu: int, pages: int) -> None:
+        self.fd = bpfsys.open_perf_event(_ATTRIBUTE, cpu)
+        try:
+            self._pages = mmap.mmap(self.fd, (1 + pages) * mmap.PAGESIZE)
+        except BaseException:
+            os.close(self.fd)
+            raise
+        self._positions: npt.NDArray[np.uint64] | None = np.frombuffer(
+            self._pages, np.uint64, 2, _POSITIONS_AT
+        )
+
+    def drain(self) -> bytes:
+        """The records since the last time, whole and in order."""
+        if self._positions is None:
+            return b""
+        head, tail = (int(position) for position in self._positions)
+        size = len(self._pages) - mmap.PAGESIZE
+        first, length = mmap.PAGESIZE + tail % size, head - tail
+        data = self._pages[first : first + length]
+        data += self._pages[mmap.PAGESIZE : mmap.PAGESIZE + length - len(data)]
+        self._positions[1] = head
+        return data
+
+    def close(self) -> None:
+        self._positions = None
+        self._pages.close()
+        os.close(self.fd)
+
+
+def _records(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(type, the whole record) of each."""
+    at = 0
+    while at < len(data):
+        kind, _, size = _HEADER.unpack_from(data, at)
+        yield kind, data[at : at + size]
+        at += size
+
+
+def _cpus(ranges: str) -> list[int]:
+    """The numbers in a list as the kernel writes it: 0-3,8."""
+    bounds = [[int(bound) for bound in part.split("-")] for part in ranges.strip().split(",")]
+    return [cpu for bound in bounds for cpu in range(bound[0], bound[-1] + 1)]

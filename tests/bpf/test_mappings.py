@@ -1,0 +1,62 @@
+"""The kernel's records of executable mappings, from which processes with a libcuda are known at once."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuledger.agent.probes.mappings import MappingWatch
+
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def watch() -> Iterator[MappingWatch]:
+    opened = MappingWatch(ring_pages=1)
+    yield opened
+    opened.close()
+
+
+def map_file(path: Path, protection: int = mmap.PROT_READ | mmap.PROT_EXEC) -> None:
+    if not path.exists():
+        path.write_bytes(bytes(mmap.PAGESIZE))
+    with path.open("rb") as file:
+        mmap.mmap(file.fileno(), mmap.PAGESIZE, mmap.MAP_PRIVATE, protection).close()
+
+
+def test_whoever_maps_a_libcuda_to_run_it_is_told(watch: MappingWatch, tmp_path: Path) -> None:
+    map_file(tmp_path / "libcuda.so.570.86.15")
+    assert any(os.getpid() in pids for pids in watch.watch(WAIT_S))
+
+
+def test_other_files_and_files_that_are_only_read_are_not_told(watch: MappingWatch, tmp_path: Path) -> None:
+    map_file(tmp_path / "libcuda.so.1", mmap.PROT_READ)
+    map_file(tmp_path / "libcudart.so.12")
+    assert os.getpid() not in watch.take()
+
+
+def test_what_comes_too_fast_is_counted_and_what_follows_is_told(watch: MappingWatch, tmp_path: Path) -> None:
+    for _ in range(1000):  # a page holds some thirty
+        map_file(tmp_path / "other.so")
+    watch.take()
+    map_file(tmp_path / "libcuda.so.1")
+    assert os.getpid() in watch.take()
+    assert watch.lost > 0
+
+
+def test_a_ring_is_read_on_beyond_its_end(watch: MappingWatch, tmp_path: Path) -> None:
+    library, other = tmp_path / "libcuda.so.1", tmp_path / "other.so"
+    for _ in range(100):
+        map_file(other)
+        assert os.getpid() not in watch.take()
+        map_file(library)
+        assert os.getpid() in watch.take()
+    assert watch.lost == 0
+
+
+def test_it_can_be_closed_twice(watch: MappingWatch) -> None:
+    watch.close()
