@@ -1,7 +1,7 @@
 """The Kubernetes API as the agent and the inventory need it: list and watch, and what a node's labels say.
 
-Three requests of the API are all that is used, over the HTTP client that gpuledger has anyway: the official
-client takes more memory (42 MB) than the whole agent may.
+Three requests of the API are all that is used, over the standard library's HTTP: the official client takes
+as much memory (42 MB) as the whole agent may.
 """
 
 from gpuledger.kube.access import KubeAccess, KubeClient

@@ -8,13 +8,13 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import httpx
-
 from gpuledger.contract.errors import ConfigError, Unavailable
+from gpuledger.kube.http import FAILURES, Answer, Connections
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 CONNECT_S = 5.0  # inside one cluster; a server that takes longer is away
@@ -68,21 +68,16 @@ class KubeClient:
     def __init__(self, access: KubeAccess) -> None:
         """Raises ConfigError where the file of authorities can not be used."""
         self._access = access
-        self._client = httpx.Client(
-            base_url=access.url,
-            verify=_trust(access),
-            timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
-            headers={"Accept": "application/json", "User-Agent": "gpuledger"},
-            trust_env=False,
-        )
+        self._connections = Connections(access.url, _trust(access), CONNECT_S)
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
         """One object. Raises Unavailable (Expired for a version that is too old, Refusal with the status)."""
         try:
-            response = self._client.get(path, params=dict(parameters or {}), headers=self._token())
-            self._check(response.status_code, path)
-            found = response.json()
-        except (httpx.HTTPError, json.JSONDecodeError) as error:
+            with self._connections.get(path, parameters or {}, self._headers(), READ_S) as answer:
+                body = answer.read()
+            self._check(answer.status, path)
+            found = json.loads(body)
+        except (*FAILURES, ValueError, RecursionError) as error:
             raise Unavailable(self._said(path, error)) from error
         if not isinstance(found, dict):
             raise Unavailable(f"{self._access.url}{path}: the answer is no object")
@@ -103,35 +98,33 @@ class KubeClient:
             wanted["continue"] = str(metadata["continue"])
 
     @contextmanager
-    def stream(self, path: str, parameters: Mapping[str, str], read_s: float) -> Iterator[httpx.Response]:
-        """A response whose lines are read one by one; silent for ``read_s`` it is given up (Unavailable)."""
-        timeout = httpx.Timeout(read_s, connect=CONNECT_S)
+    def stream(self, path: str, parameters: Mapping[str, str], read_s: float) -> Iterator[Answer]:
+        """An answer whose lines are read one by one; silent for ``read_s`` it is given up (Unavailable)."""
         try:
-            with self._client.stream(
-                "GET", path, params=dict(parameters), headers=self._token(), timeout=timeout
-            ) as response:
-                self._check(response.status_code, path)
-                yield response
-        except httpx.HTTPError as error:
+            with self._connections.get(path, parameters, self._headers(), read_s) as answer:
+                self._check(answer.status, path)
+                yield answer
+        except FAILURES as error:
             raise Unavailable(self._said(path, error)) from error
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._connections.close()
 
-    def _token(self) -> dict[str, str]:
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": "gpuledger"}
         file = self._access.token_file
         if file is None:
-            return {}
+            return headers
         try:
-            return {"Authorization": f"Bearer {file.read_text(encoding='ascii').strip()}"}
+            return {**headers, "Authorization": f"Bearer {file.read_text(encoding='ascii').strip()}"}
         except (OSError, UnicodeDecodeError) as error:
             raise Unavailable(f"{file}: {error}") from error
 
     def _check(self, status: int, path: str) -> None:
-        if status == httpx.codes.GONE:
+        if status == HTTPStatus.GONE:
             raise Expired(f"{self._access.url}{path}: 410 Gone")
-        if status >= httpx.codes.BAD_REQUEST:
+        if status >= HTTPStatus.BAD_REQUEST:
             hint = " (is the ClusterRole bound?)" if status in (401, 403) else ""
             raise Refusal(f"{self._access.url}{path}: HTTP {status}{hint}", status)
 
@@ -147,12 +140,13 @@ class KubeClient:
         self.close()
 
 
-def _trust(access: KubeAccess) -> ssl.SSLContext | bool:
+def _trust(access: KubeAccess) -> ssl.SSLContext | None:
     if not access.url.startswith("https:"):
-        return True
-    if not access.verify:
-        return False
+        return None
     try:
-        return ssl.create_default_context(cafile=str(access.ca_file) if access.ca_file else None)
+        trust = ssl.create_default_context(cafile=str(access.ca_file) if access.ca_file else None)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"holds no certificates: {error}", str(access.ca_file)) from error
+    if not access.verify:
+        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    return trust

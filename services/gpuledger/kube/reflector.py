@@ -7,18 +7,16 @@ object says that it is gone. While the server is away the copy stays as it was.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
 import threading
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
-
-import httpx
 
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import Unavailable
 from gpuledger.kube.access import Expired, KubeClient, Refusal
+from gpuledger.kube.http import Answer
 from gpuledger.logs import EventLog
 
 T = TypeVar("T")
@@ -66,7 +64,7 @@ class Reflector(Generic[T]):
         self._problem = ""
         self._absent = False
         self._stop = threading.Event()
-        self._response: httpx.Response | None = None
+        self._answer: Answer | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
 
     @property
@@ -96,11 +94,9 @@ class Reflector(Generic[T]):
     def stop(self) -> None:
         """End the thread; one that hangs in the network is left behind."""
         self._stop.set()
-        response = self._response
-        if response is not None:
-            with contextlib.suppress(Exception):
-                stream = response.extensions["network_stream"]
-                stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        answer = self._answer
+        if answer is not None:
+            answer.abort()
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
 
@@ -120,7 +116,7 @@ class Reflector(Generic[T]):
             except Unavailable as error:
                 if self._stop.is_set():
                     return
-                self._absent = isinstance(error, Refusal) and error.status == httpx.codes.NOT_FOUND
+                self._absent = isinstance(error, Refusal) and error.status == HTTPStatus.NOT_FOUND
                 if not self._problem:
                     _log.warning("watch_failed", path=self._path, error=str(error))
                 self._problem = str(error)
@@ -154,27 +150,27 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(WATCH_S),
             "resourceVersion": self._version,
         }
-        with self._client.stream(self._path, parameters, WATCH_S + WATCH_SLACK_S) as response:
-            self._response = response
+        with self._client.stream(self._path, parameters, WATCH_S + WATCH_SLACK_S) as answer:
+            self._answer = answer
             try:
                 if self._stop.is_set():
-                    return  # `stop` may have come before there was a response to end
-                for line in response.iter_lines():
+                    return  # `stop` may have come before there was an answer to end
+                for line in answer.lines():
                     if self._stop.is_set():
                         return
-                    if line:
+                    if line.strip():
                         self._take(line)
             finally:
-                self._response = None
+                self._answer = None
 
-    def _take(self, line: str) -> None:
+    def _take(self, line: bytes) -> None:
         try:
             event = json.loads(line)
             kind, item = event["type"], event["object"]
         except (ValueError, KeyError, TypeError) as error:
             raise Unavailable(f"{self._path}: a watch event is no JSON object: {line[:80]!r}") from error
         if kind == "ERROR":
-            if item.get("code") == httpx.codes.GONE:
+            if item.get("code") == HTTPStatus.GONE:
                 raise Expired(f"{self._path}: {item.get('message', '410')}")
             self._version = ""
             raise Unavailable(f"{self._path}: {item.get('message', item)}")
