@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpuledger.attribution import charge_window
+from gpuledger.contract.columns import longs
 from gpuledger.contract.fields import Field
+from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Holder, NodeLayout
 from gpuledger.pricing import Teams
 from tests.support.charging import Calls, S, gpu, pod_process, prices, row_of, samples, state, window
@@ -82,3 +84,30 @@ def test_a_memory_fraction_is_an_entitlement_and_no_limit_on_cores():
     shares = [Holder("a", 0, memory_limit_bytes=20 * gib)]
     row = row_of(charge(Calls([A]).busy(0, 5), layout=part, processes=(A,), holders=shares), "a")
     assert (row["entitlement"], row["used_ns"], row["borrowed_ns"]) == (0.25, 5 * S, 2.5 * S)
+
+
+def test_where_sm_active_shrinks_what_percentages_say_the_interval_moves_along():
+    """A and B (50 % each) at work all the time, SMs active 0.8: 4 s each of 5, and 3.7 is inside."""
+    layout = NodeLayout(devices=[gpu(sharing="mps", replicas=2, sm_active_declared=True)])
+    active = [samples([(Field.SM_ACTIVE, i, 1, 0.8) for i in range(10)])]
+    calls = Calls([A, B]).busy(0, 10).busy(0, 10, process=1)
+    row = row_of(charge(calls, active, layout=layout, holders=held(50.0, 50.0)), "a")
+    assert row["used_ns"] == 4 * S
+    assert row["confidence_low_ns"] <= 3.7 * S
+
+
+def test_learned_durations_are_no_sm_time():
+    """A has 30 % of the SMs and works 0-2 s, as long as its launch is known to take: 0.6 s of SM-time."""
+    calls = Calls([A, B], functions=[7])
+    calls.call(Operation.LAUNCH_KERNEL, 0.0, launched_threads=256, function=0)
+    calls.call(Operation.SYNCHRONIZE_STREAM, 2.0, 2.0)
+    learned = {
+        "learned_process": longs([0]),
+        "learned_function": longs([7]),
+        "learned_threads": longs([256]),
+        "learned_duration_ns": longs([2 * S]),
+        "learned_count": longs([100]),
+    }
+    calls.busy(0, 10, process=1)
+    row = row_of(charge(calls, holders=held(30.0, 70.0), **learned), "a")
+    assert row["used_ns"] == pytest.approx(0.6 * S, abs=10)

@@ -90,4 +90,6 @@ def test_a_total_is_shared_in_equal_parts_and_says_that_it_knows_no_better(tmp_p
         parts = [row["used_ns"] for row in used if row["device"] == device]
         assert sum(parts) == BUSY_RATIO * 10 * S
         assert max(parts) == min(parts)
-    assert all((row["confidence_low_ns"], row["confidence_high_ns"]) == (0, 10 * S) for row in used)
+    most = BUSY_RATIO * 10 * S  # any of them may have had all of it, to some points
+    assert all(row["confidence_low_ns"] == 0 for row in used)
+    assert all(most <= row["confidence_high_ns"] <= most + S for row in used)

@@ -146,6 +146,7 @@ def _cut_to_occupied(length: int, found: Occupation) -> None:
     cut = largest_remainder(occupied_ns, [found.shares[key].used_ns for key in keys], total)
     noticed = total - occupied_ns > SCALING_NOTICED * length and found.evidence == BY_DEVICE
     for key, part in zip(keys, cut, strict=True):
+        found.shares[key].low_ns = max(0, found.shares[key].low_ns - (found.shares[key].used_ns - part))
         found.shares[key].used_ns = part
         if noticed:
             found.shares[key].flags |= Flag.SCALED_DOWN

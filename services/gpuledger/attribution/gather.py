@@ -25,6 +25,7 @@ from gpuledger.contract.operations import (
     COPIES_H2D,
     FREES,
     LAUNCHES,
+    QUERIES,
     SYNCHRONIZING,
     Operation,
 )
@@ -33,8 +34,8 @@ Ints = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 
 # what an operation counts as; several operations of a kind need not be told apart any more
-OTHER, LAUNCH, WAIT, D2H_WAIT, FREE_WAIT, H2D, D2H, D2D, ALLOCATE, FREE = range(10)
-KINDS = 10
+OTHER, LAUNCH, WAIT, D2H_WAIT, FREE_WAIT, H2D, D2H, D2D, ALLOCATE, FREE, QUERY = range(11)
+KINDS = 11
 NEEDED_FOR_INTERVALS = frozenset({"duration_ns", "result"})
 """Columns without which calls do not say when work was outstanding: those of such batches only count."""
 OPERATION_CODES = 1 << 16  # the schema bounds codes to 0..65535
@@ -50,6 +51,7 @@ def _kind_table() -> Bytes:
         (ALLOCATIONS, ALLOCATE),
         (FREES, FREE),
         (SYNCHRONIZING, WAIT),
+        (QUERIES, QUERY),
     ):
         table[list(operations)] = kind
     table[Operation.COPY_DEVICE_TO_HOST] = D2H_WAIT

@@ -1,7 +1,7 @@
 """The interval that a process's busy time lies in: rules, whose figures were set so that they hold.
 
 Measured: from the lesser to the greater of both views, two standard errors of the samples, and two points;
-without the kernel's view, five. Estimated: two points, and the part of the estimate that is in doubt may be
+without the kernel's view, five. Estimated: three points, and the part of the estimate that is in doubt may be
 wrong altogether: downwards for the process itself, upwards for the others as far as they had work
 outstanding. In doubt is what rests on work whose end was not witnessed or that was shorter than a time slice
 (seen.py, ``doubtful``). Who has such brief bursts may also have had all that they allow, and the others so
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from gpuledger.attribution.seen import ProcessView
 from gpuledger.attribution.unseen import is_unseen
 
-ESTIMATE_POINTS = 0.02  # of a piece; processor sharing was within 1.9 points where it applies
+ESTIMATE_POINTS = 0.03  # of a piece; processor sharing was within 3 points where it applies
 MEASURED_POINTS = 0.02  # of a piece; NVML's whole percents, and samples that lie across the borders
 MEASURED_ERRORS = 2  # standard errors of the samples
 UNCHECKED_POINTS = 0.05  # of a piece; measured values that nothing else confirms

@@ -12,13 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuledger.attribution.gather import IS_WAIT, IS_WORK, LAUNCH, Ints, Pass, Prepared, dictionaries
+from gpuledger.attribution.answers import MIN_BLOCKED_NS, answers
+from gpuledger.attribution.gather import IS_WAIT, IS_WORK, LAUNCH, QUERY, Ints, Pass, Prepared, dictionaries
 from gpuledger.attribution.learned import learned_durations
 from gpuledger.contract.columns import Longs, longs
 
 SMALL_PAIRS = 1 << 16  # pair numbers below this are sorted as 16 bits, by radix, several times faster
-MIN_BLOCKED_NS = 4_000  # a call that returns sooner did not wait: it costs that much by itself
 MIN_BLOCKED_RATIO = 0.1  # of the interval; a shorter wait says the work may have been done long before
+
+ENDS_WORK = IS_WAIT.copy()
+ENDS_WORK[QUERY] = True  # of those that are chosen
 
 Bools = npt.NDArray[np.bool_]
 
@@ -61,9 +64,13 @@ def _from_calls(columns: Pass) -> Intervals:
         chosen &= (columns.result == 0) | (columns.kind != LAUNCH)  # a launch that failed is no work
     if columns.tallied is not None:
         chosen &= ~columns.tallied
+    answered = answers(columns)
+    chosen[answered] = True
     rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
     pair, time, blocked = columns.pair[rows], columns.time[rows], columns.duration[rows]
-    wait = IS_WAIT[columns.kind[rows]]
+    wait = ENDS_WORK[columns.kind[rows]]
+    if len(answered):
+        blocked = np.where(columns.kind[rows] == QUERY, 0, blocked)
     extra = _from_keyframes(columns.windows, np.unique(pair) if columns.tallied is not None else None)
     ends = _process_ends(columns.windows)
     takes = learned_durations(columns, np.flatnonzero(chosen))
@@ -122,6 +129,7 @@ def _alternations(
     length = end - start
     wait_ns = np.where(ended, blocked[close], 0)
     witnessed = (wait_ns > MIN_BLOCKED_NS) & (wait_ns > MIN_BLOCKED_RATIO * length)
+    witnessed |= _goes_on(whose, ended, witnessed, columns.pairs)
     learned = _sum_of_calls(opens, close, ended, takes)
     launches = np.where(ended, close - opens, 0)  # all calls up to the first that waits are launches
     keep = length > 0
@@ -129,6 +137,18 @@ def _alternations(
     return Intervals(
         whose, start[keep], end[keep], witnessed[keep], launches[keep], learned[keep], np.ones_like(whose)
     )
+
+
+def _goes_on(pair: Longs, ended: Bools, witnessed: Bools, pairs: int) -> Bools:
+    """Which intervals are open at the window's end, but of processes that have others there, each with an end
+    that was witnessed: theirs is work that goes on."""
+    if ended.all():
+        return np.zeros(len(pair), bool)
+    count = np.bincount(pair[ended], minlength=pairs)
+    seen = np.bincount(pair[ended & witnessed], minlength=pairs)
+    steady = (count > 0) & (seen == count)
+    found: Bools = ~ended & steady[pair]
+    return found
 
 
 def _sum_of_calls(

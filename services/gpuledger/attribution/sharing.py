@@ -162,6 +162,8 @@ def processor_sharing(
     )
     unshared = alone if uncut else np.bincount(interval, alone, len(device))
     takes = _work(intervals, bursts, unshared)[of]
+    if percentages is not None:
+        takes = np.where(percentages.by_sm[cell], -1, takes)  # they are times, and not of SMs
     if takes.max() < 0:
         return shares
     learned = np.where(takes < 0, 0, (np.minimum(takes, whole) * (length / whole)).astype(np.int64))

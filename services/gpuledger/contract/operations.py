@@ -86,6 +86,9 @@ SYNCHRONIZING = frozenset(
 A small copy to the device is staged and returns at once, so it is not one of them
 (CUDA driver API reference, "API synchronization behavior")."""
 
+QUERIES = frozenset({Operation.QUERY_STREAM, Operation.QUERY_EVENT})
+"""Operations that ask whether earlier work is done; with result 0 it is."""
+
 COPIES_H2D = frozenset({Operation.COPY_HOST_TO_DEVICE, Operation.COPY_HOST_TO_DEVICE_ASYNC})
 COPIES_D2H = frozenset({Operation.COPY_DEVICE_TO_HOST, Operation.COPY_DEVICE_TO_HOST_ASYNC})
 COPIES_D2D = frozenset(
