@@ -86,7 +86,6 @@ def measure_cost(directory: Path) -> None:
         median=own.median,
         spread=own.spread,
         baseline_name="to make the same events up, with numpy",
-        load=os.getloadavg(),
     )
 
 

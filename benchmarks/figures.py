@@ -100,7 +100,12 @@ def write_figure(
         "ratio": ratio,
         "n": n,
         **extra,
-        "machine": {"cpus": os.cpu_count(), "arch": platform.machine(), "python": platform.python_version()},
+        "machine": {
+            "cpus": os.cpu_count(),
+            "arch": platform.machine(),
+            "python": platform.python_version(),
+            "load": os.getloadavg(),  # of the last 1, 5 and 15 minutes: what else ran beside it
+        },
     }
     FIGURES_DIR.mkdir(parents=True, exist_ok=True)
     path = FIGURES_DIR / f"{name}.json"

@@ -60,7 +60,6 @@ class LearnedDurations:
             return
         chosen = chosen[np.argsort(events["device"][chosen], kind="stable")]
         rows, launched = events.take(chosen), work.launch[chosen]
-        alone = _active(rows, launched, [key for key, _ in outstanding]) == 1
         same = np.zeros(len(rows), bool)
         same[1:] = (rows["process"][1:] == rows["process"][:-1]) & (rows["device"][1:] == rows["device"][:-1])
         after_launch = np.r_[False, launched[:-1]] & same
@@ -68,8 +67,11 @@ class LearnedDurations:
         ends = np.flatnonzero(~launched & after_launch)
         last_begin = begins[np.searchsorted(begins, ends) - 1]
         kernels = _changes(rows)
-        one_kernel = kernels[ends - 1] == kernels[last_begin]
-        whole = np.flatnonzero(alone[last_begin] & one_kernel)[-RECENT:]
+        one_kernel = np.flatnonzero(kernels[ends - 1] == kernels[last_begin])
+        if not len(one_kernel):
+            return  # as of most work: who was alone need not be found out
+        alone = _active(rows, launched, [key for key, _ in outstanding]) == 1
+        whole = one_kernel[alone[last_begin[one_kernel]]][-RECENT:]
         for first, last in zip(last_begin[whole].tolist(), ends[whole].tolist(), strict=True):
             self._learn(rows[first:last], rows[last])
 
