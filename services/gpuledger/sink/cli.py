@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated
 
 import typer
@@ -10,10 +11,12 @@ from prometheus_client import start_http_server
 from gpuledger.bus import BusSettings
 from gpuledger.logs import write_json_lines
 from gpuledger.sink import metrics
-from gpuledger.sink.service import GROUP, SESSION_TIMEOUT_S, SinkOptions, run
+from gpuledger.sink.breaches import follow
+from gpuledger.sink.service import GROUP, SESSION_TIMEOUT_S, SinkOptions, open_warehouse, run
 from gpuledger.warehouse.client import DEFAULT_URL, parse_url
 
 LOOPBACK = "127.0.0.1"
+BREACHES_STOP_S = 10.0  # what is under way then is written again
 
 
 def sink(
@@ -38,7 +41,7 @@ def sink(
         str, typer.Option("--metrics-address", help="Address of /metrics.")
     ] = LOOPBACK,
 ) -> None:
-    """Write charge sets to ClickHouse until SIGTERM. Every set is seen whole or not at all."""
+    """Write charge sets and breaches to ClickHouse until SIGTERM. Every set is seen whole or not at all."""
     write_json_lines()
     parse_url(url)  # said at once, not when the first batch is due
     options = SinkOptions(
@@ -50,4 +53,16 @@ def sink(
     )
     if metrics_port is not None:
         start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
-    run(options)
+    stop = threading.Event()
+    breaches = threading.Thread(
+        target=follow,
+        args=(options.bus, f"{group}-breaches", session_timeout, lambda: open_warehouse(options), stop),
+        name="breaches",
+        daemon=True,
+    )
+    breaches.start()
+    try:
+        run(options)
+    finally:
+        stop.set()
+        breaches.join(BREACHES_STOP_S)

@@ -83,7 +83,7 @@ def run(
         registry = SchemaRegistry(options.bus, clock)
         stack.callback(registry.close)
         producer = stack.enter_context(Producer(options.bus, "gpuledger-sink"))
-        flusher = Flusher(lambda: _connect(options), clock)
+        flusher = Flusher(lambda: open_warehouse(options), clock)
         stack.callback(flusher.close)
         dead_letters = DeadLetters(producer, registry, clock, STAGE)
         parts = _Parts(registry, dead_letters, Batcher(clock), flusher, Lag(clock))
@@ -170,7 +170,8 @@ def _finish(parts: _Parts, source: Source) -> None:
         _commit(parts, source, STOP_WAIT_S)
 
 
-def _connect(options: SinkOptions) -> Warehouse:
+def open_warehouse(options: SinkOptions) -> Warehouse:
+    """A connection to a warehouse whose tables are up to date. Raises Refused where they are not."""
     warehouse = connect(options.warehouse_url, create_database=options.migrate)
     if options.migrate:
         migrate(warehouse)

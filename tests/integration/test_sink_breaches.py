@@ -1,0 +1,87 @@
+"""Changes of breaches in ClickHouse: each once, whatever is written again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from decimal import Decimal
+
+from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, apply_topics, framed, register_all
+from gpuledger.contract.records import Breach, BreachDriver
+from gpuledger.contract.topics import BREACHES
+from gpuledger.localstack import Kafka, Registry
+from gpuledger.sink.breaches import follow, write
+from gpuledger.warehouse import Warehouse, connect
+from tests.support.processors import Workers
+
+pytest_plugins = ["tests.support.warehouse"]
+
+DAY_NS = 86_400 * 10**9
+
+
+def breach(change: int, state: str = "firing", name: str = "b1") -> Breach:
+    return Breach(
+        id=name,
+        change=change,
+        state=state,
+        budget_id="vision",
+        budget_version=3,
+        period_start_ns=20_000 * DAY_NS,
+        period_end_ns=20_030 * DAY_NS,
+        since_ns=20_003 * DAY_NS,
+        window_start_ns=20_003 * DAY_NS - 1,
+        spent_nano=1_000_000_001,
+        amount_nano=10**9,
+        currency="EUR",
+        drivers=[BreachDriver("pod", "ns", "p-0", 5, 7)],
+        scope={"team": "vision"},
+        message="Vision has crossed 100%",
+        silenced_until_ns=20_004 * DAY_NS,
+    )
+
+
+def test_a_change_that_is_written_twice_is_there_once(warehouse: Warehouse) -> None:
+    write(warehouse, [(breach(1), 1_700_000_000_000), (breach(2, "resolved"), 1_700_000_000_001)])
+    write(warehouse, [(breach(2, "resolved"), 1_700_000_000_001)])
+    write(warehouse, [])
+    rows = warehouse.rows(
+        "SELECT change, state, spent, scope['team'], driver_name, driver_money, forecast_low, "
+        "toUnixTimestamp64Milli(silenced_until) FROM breaches ORDER BY change"
+    )
+    assert [row[:2] for row in rows] == [(1, "firing"), (2, "resolved")]
+    assert tuple(rows[0][2:]) == (
+        Decimal("1.000000001"),
+        "vision",
+        ["p-0"],
+        [Decimal("0.000000005")],
+        None,
+        20_004 * DAY_NS // 10**6,
+    )
+
+
+def test_what_is_told_on_kafka_is_in_the_view(
+    new_kafka: Kafka, registry: Registry, warehouse: Warehouse, unique: Callable[[str], str], tmp_path: object
+) -> None:
+    new_kafka.start()
+    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
+    stop = threading.Event()
+    arguments = (bus, unique("group"), 6.0, lambda: connect(warehouse.url), stop)
+    thread = threading.Thread(target=follow, args=arguments)
+    thread.start()  # before there is a topic
+    try:
+        with SchemaRegistry(bus) as schemas, Producer(bus, "test") as producer:
+            register_all(schemas)
+            apply_topics(bus, partitions=1, replication=1)
+            records = [
+                Outgoing(BREACHES, b"b", value, partition=0)
+                for value in (framed(schemas, breach(1)), b"nonsense", framed(schemas, breach(2, "resolved")))
+            ]
+            producer.produce_all(records)
+        wait = Workers(bus, "none", tmp_path)  # type: ignore[arg-type]
+        query = "SELECT state FROM breaches ORDER BY change"
+        wait.await_that(
+            lambda: [row[0] for row in warehouse.rows(query)] == ["firing", "resolved"], 90, "both changes"
+        )
+    finally:
+        stop.set()
+        thread.join(30)
