@@ -27,8 +27,20 @@ MAY_IMPORT = {
     "spend": {"contract", "pricing", "warehouse"},
     "notify": {"contract", "bus", "logs", "pricing"},
     "exporter": {"contract", "logs", "warehouse"},
+    "recommend": {"contract", "pricing", "warehouse", "spend"},
     "localstack": {"contract", "bus"},
     "archive": {"contract", "bus"},
+    "explain": {
+        "contract",
+        "bus",
+        "pricing",
+        "attribution",
+        "processor",
+        "archive",
+        "sink",
+        "warehouse",
+    },
+    "deadletters": {"contract", "bus", "pricing", "processor"},
     "replay": {"contract", "bus", "pricing", "attribution", "processor", "archive", "sink", "warehouse"},
 }
 PURE = {"contract", "pricing", "attribution"}
