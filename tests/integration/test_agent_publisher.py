@@ -6,16 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpuledger.agent.lifetime import lifetime, lifetime_key
-from gpuledger.agent.publisher import Publisher
+from gpuledger.agent.publisher import MAX_FLYING_BYTES, POLL_S, Publisher
 from gpuledger.agent.settings import AgentSettings
 from gpuledger.agent.spool import Entry, Journal, NodeQueue
 from gpuledger.bus import BusSettings, apply_topics, partition_for_node
 from gpuledger.contract.headers import Kind, RecordHeaders
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.records import Header, NodeLayout, SampleBatch, encode
+from gpuledger.contract.records import Header, NodeLayout, SampleBatch, decode, encode
 from gpuledger.localstack import Kafka, Registry
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.telemetry import agent_command, lifetimes, running_agent, telemetry, until
@@ -46,6 +47,26 @@ def entry(node: str, sequence: int) -> Entry:
     return Entry("SampleBatch", key.key, encode(SampleBatch(header)), tuple(headers.to_kafka()))
 
 
+def large_entry(node: str, sequence: int) -> Entry:
+    """A record of some 400 kB."""
+    count = 16_000
+    small = entry(node, sequence)
+    header = decode(SampleBatch, small.body).header
+    times = np.arange(count) * 997 + header.window_start_ns
+    batch = SampleBatch(
+        header,
+        devices=["GPU-0"],
+        device=np.zeros(count, np.int64),
+        process=np.full(count, -1),
+        field=np.ones(count, np.int64),
+        source=np.ones(count, np.int64),
+        start_ns=times,
+        duration_ns=times - header.window_start_ns,
+        value=np.random.default_rng(sequence).random(count),
+    )
+    return small._replace(body=encode(batch))
+
+
 def sequences(kafka: Kafka, node: str) -> list[int]:
     return [told.headers.id.sequence for told in telemetry(kafka, node)]
 
@@ -71,6 +92,31 @@ def test_while_the_broker_is_away_everything_waits_and_then_arrives_in_order(
     publisher.stop()
     queue.close()
     assert sequences(broker, "away") == list(range(101))
+
+
+def test_however_much_waits_only_some_megabytes_are_on_their_way_at_once(
+    bus: BusSettings, broker: Kafka, tmp_path: Path
+) -> None:
+    queue = NodeQueue(Journal(tmp_path / "spool", 1 << 26))
+    publisher = Publisher(bus, queue, "test")
+    publisher.start()
+    assert queue.append(entry("large", 0))
+    until(lambda: queue.is_empty)
+    broker.kill9()
+    waiting = [large_entry("large", i) for i in range(1, 42)]
+    for one in waiting:
+        assert queue.append(one)
+    most = MAX_FLYING_BYTES // waiting[0].size + 1
+    assert most < len(waiting)
+    until(lambda: len(queue._flying) == most)
+    for _ in range(20):  # it goes no further while nothing comes back
+        time.sleep(POLL_S)
+        assert len(queue._flying) <= most
+    broker.restart()
+    assert publisher.drain(60, time.sleep)
+    publisher.stop()
+    queue.close()
+    assert sequences(broker, "large") == list(range(42))
 
 
 def test_a_registry_that_is_away_at_the_start_delays_and_loses_nothing(
