@@ -67,11 +67,12 @@ class State:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            self._lock.close()
             raise Refused(f"another replay works on {path}; wait for it, or give another --state") from None
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + _TABLES)
-        known = self.get("fingerprint")
-        if known not in (None, fingerprint):
+        if self.get("fingerprint") not in (None, fingerprint):
+            self.close()
             raise Refused(f"{path.parent} belongs to a replay of something else; give another --state")
         self.put(fingerprint=fingerprint)
 

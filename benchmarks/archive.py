@@ -1,0 +1,94 @@
+"""Raw events a second from a real Kafka into an archive, on one core, and memory.
+
+    python -m benchmarks.archive
+
+An archiver copies what busy nodes sent (2,000 calls a second each) into a directory, checksums and manifest
+included. Seconds are the processor's, of the archiver and of Kafka's client in it. The baseline reads the
+same records with the same client and writes each as a line of JSON with its bytes in base64, as a first
+consumer would, in one file without checksums. Peak memory is told beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.figures import Runs, write_figure
+from benchmarks.processor import EVENTS, NODES, PARTITIONS, PARTS, STACK_DIRECTORY, WINDOWS, send_fleet
+from gpuledger.archive.archiver import Archiver
+from gpuledger.archive.store import Directory
+from gpuledger.bus import BusSettings, PartitionReader, apply_topics
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.topics import TELEMETRY
+from gpuledger.localstack import Kafka, Registry
+
+RUNS = 5
+CALLS = NODES * WINDOWS * PARTS * EVENTS
+
+
+def archived(bus: BusSettings, directory: Path) -> float:
+    """Processor seconds of an archiver that copies all there is."""
+    archiver = Archiver(bus, Directory(directory), SystemClock())
+    start = time.process_time()
+    archiver.run(lambda: False, once=True)
+    seconds = time.process_time() - start
+    archiver.close()
+    return seconds
+
+
+def plain(bus: BusSettings, path: Path) -> float:
+    """Processor seconds of the baseline."""
+    start = time.process_time()
+    with PartitionReader(bus, "benchmark") as reader, path.open("w") as file:
+        for partition in range(PARTITIONS):
+            for record in reader.read_to_end(TELEMETRY, partition):
+                line = {
+                    "partition": partition,
+                    "offset": record.offset,
+                    "time": record.timestamp_ms,
+                    "key": (record.key or b"").decode(),
+                    "headers": [[name, (value or b"").decode()] for name, value in record.headers],
+                    "value": base64.b64encode(record.value or b"").decode(),
+                }
+                file.write(json.dumps(line) + "\n")
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Start Kafka and a registry, measure, write build/figures/archive.json."""
+    with tempfile.TemporaryDirectory(prefix="gpuledger-benchmark-") as name:
+        directory = Path(name)
+        with (
+            Kafka(directory / "kafka", STACK_DIRECTORY) as kafka,
+            Registry(directory / "registry", STACK_DIRECTORY) as registry,
+        ):
+            bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
+            apply_topics(bus, partitions=PARTITIONS, replication=1)
+            send_fleet(bus)
+            values = Runs(tuple(archived(bus, directory / f"a{run}") for run in range(RUNS))).rate(CALLS)
+            peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            base = Runs(tuple(plain(bus, directory / f"b{run}") for run in range(RUNS))).rate(CALLS)
+            size_bytes = sum(path.stat().st_size for path in (directory / "a0").rglob("*.parquet"))
+            lines = (directory / "b0").stat().st_size
+    write_figure(
+        "archive",
+        values.median,
+        "events/s of a core",
+        base.median,
+        values.median / base.median,
+        RUNS,
+        spread=values.spread,
+        baseline_name="one line of JSON a record, bytes in base64, no checksums",
+        shape=f"{NODES} nodes, {WINDOWS} windows of {PARTS} x {EVENTS} events",
+        bytes_per_event=size_bytes / CALLS,
+        baseline_bytes_per_event=lines / CALLS,
+        peak_bytes=peak_bytes,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""A replay from an archive: raw events a second of one core, how much faster than real time, and memory.
+
+    python -m benchmarks.replay
+
+Busy nodes (``replay``) make 2,000 calls a second each; the baseline decodes the same records with fastavro
+and adds the durations of calls up by process, in a plain loop, without windows, prices or rows. A simulated
+fleet of 100 GPUs (``replay_real_time``) is what the proportions of published traces make of it: there a
+second of one core is compared with the seconds of the life of the fleet. Memory is the peak of a process
+that replays an hour, and of one that replays six.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+
+import fastavro
+import numpy as np
+
+from benchmarks._history import add, begin, simulated
+from benchmarks.figures import repeat, write_figure
+from benchmarks.processor import EVENTS, GPUS, PARTS, WINDOW_NS, node_window
+from gpuledger.archive.log import ArchiveLog
+from gpuledger.archive.store import Directory, Store
+from gpuledger.bus import BusSettings
+from gpuledger.contract.headers import Kind, RecordHeaders
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.schemas import schema
+from gpuledger.contract.topics import TELEMETRY
+from gpuledger.contract.wire import unframe
+from gpuledger.processor.settings import ProcessorSettings
+from gpuledger.replay.request import Request
+from gpuledger.replay.running import Progress, replay
+from gpuledger.simulate import FleetSpec
+
+RUNS = 5
+BUSY_NODES = 8
+BUSY_WINDOWS = 36
+START_NS = 1_796_083_200 * 10**9
+FLEET = FleetSpec(gpus=100, hours=0.5)
+SHORT, LONG = FleetSpec(gpus=16, hours=1), FleetSpec(gpus=16, hours=6)
+
+
+def busy(store: Store) -> int:
+    """Nodes of eight training GPUs; how many calls they make."""
+    rng = np.random.default_rng(7)
+    begin(store, [])
+    _, calls = add(
+        store,
+        (
+            record
+            for window in range(BUSY_WINDOWS)
+            for number in range(BUSY_NODES)
+            for record in node_window(
+                NodeKey("c", f"n{number}"), START_NS + window * WINDOW_NS, window * (PARTS + 2), rng
+            )
+        ),
+    )
+    return calls
+
+
+def replayed(url: str, from_ns: int, to_ns: int) -> Progress:
+    """One replay in this process."""
+    bus = BusSettings().plain()
+    request = Request(from_ns, to_ns, ProcessorSettings(), bus, archive=url)
+    with tempfile.TemporaryDirectory() as directory:
+        return replay(request, Path(directory), 1)
+
+
+def plain(store: Store) -> None:
+    """The baseline."""
+    parsed = fastavro.parse_schema(schema("EventBatch"))
+    sums: dict[tuple[str, int], int] = defaultdict(int)
+    for record in ArchiveLog(store).read_to_end(TELEMETRY, 0):
+        if RecordHeaders.from_kafka(record.key, record.headers).kind is not Kind.EVENTS:
+            continue
+        _, body = unframe(record.value or b"")
+        batch = fastavro.schemaless_reader(io.BytesIO(body), parsed, None)
+        for process, duration in zip(batch["process"], batch["duration_ns"], strict=True):
+            sums[batch["header"]["node"], process] += duration
+
+
+def peak_bytes(url: str, spec: FleetSpec) -> int:
+    """Peak memory of a process that replays a fleet."""
+    command = [sys.executable, "-m", "benchmarks.replay", url, json.dumps(asdict(spec))]
+    return int(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1])
+
+
+def main() -> None:
+    """Measure, print, write build/figures."""
+    with tempfile.TemporaryDirectory(prefix="gpuledger-benchmark-") as name:
+        busy_store, fleet_store = Directory(Path(name) / "busy"), Directory(Path(name) / "fleet")
+        calls = busy(busy_store)
+        end = START_NS + BUSY_WINDOWS * WINDOW_NS
+        clock = time.process_time
+        runs = repeat(lambda: replayed(busy_store.url, START_NS, end), RUNS, clock=clock).rate(calls)
+        base = repeat(lambda: plain(busy_store), 3, clock=clock).rate(calls)
+        write_figure(
+            "replay",
+            runs.median,
+            "events/s of a core",
+            base.median,
+            runs.median / base.median,
+            runs.n,
+            spread=runs.spread,
+            baseline_name="fastavro and a loop that adds durations up by process",
+            shape=f"{BUSY_NODES} nodes of {GPUS} GPUs, {BUSY_WINDOWS} windows of {PARTS} x {EVENTS} events",
+        )
+        _, simulated_calls = simulated(fleet_store, FLEET)
+        seconds = (FLEET.end_ns - FLEET.start_ns) / 1e9
+        faster = repeat(
+            lambda: replayed(fleet_store.url, FLEET.start_ns, FLEET.end_ns), RUNS, clock=clock
+        ).rate(seconds)
+        write_figure(
+            "replay_real_time",
+            faster.median,
+            "x real time, one core",
+            1.0,
+            faster.median,
+            faster.n,
+            spread=faster.spread,
+            baseline_name="the fleet's own time",
+            shape=f"{FLEET.gpus} GPUs over {seconds:.0f} s with {simulated_calls} calls",
+        )
+        peaks = []
+        for number, spec in enumerate((SHORT, LONG)):
+            store = Directory(Path(name) / f"memory{number}")
+            simulated(store, spec)
+            peaks.append(peak_bytes(store.url, spec))
+        write_figure(
+            "replay_memory",
+            peaks[1],
+            "bytes, six hours",
+            peaks[0],
+            peaks[1] / peaks[0],
+            1,
+            baseline_name="the same fleet, one hour",
+            shape=f"{LONG.gpus} GPUs",
+        )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        spec = FleetSpec(**json.loads(sys.argv[2]))
+        replayed(sys.argv[1], spec.start_ns, spec.end_ns)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    else:
+        main()
