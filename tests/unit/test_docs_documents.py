@@ -1,4 +1,4 @@
-"""What docs/prices.md and docs/teams.md show is what the programs do."""
+"""What docs/prices.md, docs/teams.md and docs/budgets.md show is what the programs do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuledger.pricing.yaml_documents import read_documents, read_prices, read_t
 from gpuledger.pricing.yaml_values import instant_ns
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXTS = {name: (DOCS / name).read_text() for name in ("prices.md", "teams.md")}
+TEXTS = {name: (DOCS / name).read_text() for name in ("prices.md", "teams.md", "budgets.md")}
 BLOCKS = [
     (name, block)
     for name, text in TEXTS.items()
@@ -30,7 +30,7 @@ def test_every_document_that_is_shown_is_valid(name: str, block: str) -> None:
 
 
 def test_all_of_them_were_looked_at() -> None:
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 7
 
 
 def test_the_example_of_precedence_is_what_is_decided() -> None:

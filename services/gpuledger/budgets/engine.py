@@ -38,6 +38,7 @@ STAGE = "budgets"
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0  # between attempts while Kafka, the registry or the warehouse is away
 KNOWN_AHEAD_NS = 15 * NS_PER_S  # see processor.engine: whoever read the budgets so long ago knows a version
+JUDGED_AT_MOST_EVERY_S = 0.5  # a thousand budgets take a tenth of a second, and each poll touches most
 CLOSE_FLUSH_S = 5.0
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -72,6 +73,7 @@ class Engine:
         self._configured_ns = 0
         self._next_read_ns = 0
         self._next_state_ns = 0
+        self._next_judge_ns = 0
         self._assignment = 0
         self._serving = 0
         self._lock = threading.Lock()
@@ -153,7 +155,7 @@ class Engine:
             self._configure()
             if self._second is not None:
                 self._as_owner(partial(self._second.hear, self._read, self._registry))
-            self._judge()
+        self._judge()
         if now_ns < self._next_state_ns:
             return {}
         self._next_state_ns = now_ns + int(self._settings.state_interval_s * NS_PER_S)
@@ -227,7 +229,9 @@ class Engine:
         return replaced(self._warehouse, asked, count.counters.tail_start_ms)
 
     def _judge(self) -> None:
-        if self._second is not None and self._catalog is not None:
+        now_ns = self._clock.boot_ns()
+        if self._second is not None and self._catalog is not None and now_ns >= self._next_judge_ns:
+            self._next_judge_ns = now_ns + int(JUDGED_AT_MOST_EVERY_S * NS_PER_S)
             changes = self._as_owner(partial(self._second.judge, self._catalog, self._registry))
             for breach in changes:
                 metrics.CHANGES_TOLD.labels(breach.state).inc()

@@ -1,0 +1,344 @@
+"""How soon a breach is told after the window in which its line was crossed; what is kept, and how soon again.
+
+    python -m benchmarks.budgets
+
+1,250 nodes of eight GPUs and 1,000 budgets. First the pure core alone, in processor seconds: sets counted
+through both stages; its baseline asks every budget about every row. Then one worker on a real Kafka: windows
+of 10 s in real time, all their sets written as soon as each has ended, and budgets that are used up exactly
+with the last set of a window, so that no breach may be early. The time runs from the end of that window to
+the broker's timestamp of the message; the baseline is the same time for the window's last charge, which
+nothing that reads it can beat. At last the worker is killed and another started: from the kill to the first
+subtotal of the new one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.figures import repeat, write_figure
+from gpuledger.budgets import Catalog, Lives, PartitionCount, Sums, conditions, lines_of
+from gpuledger.budgets.columns import newest, states_of, subtotal_of
+from gpuledger.budgets.counting import Changed
+from gpuledger.budgets.lines import WindowCharges, charges_of
+from gpuledger.bus import (
+    BusSettings,
+    Outgoing,
+    PartitionReader,
+    Producer,
+    SchemaRegistry,
+    apply_topics,
+    framed,
+    register_all,
+)
+from gpuledger.contract import topics
+from gpuledger.contract.charge_columns import (
+    DOUBLE_COLUMNS,
+    EFFECTIVE_COLUMNS,
+    KNOWN_COLUMNS,
+    LONG_COLUMNS,
+    NANO_COLUMNS,
+    TEXT_COLUMNS,
+)
+from gpuledger.contract.columns import longs
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.records import (
+    Breach,
+    Budget,
+    BudgetRule,
+    BudgetState,
+    BudgetsVersion,
+    ChargeSet,
+    decode,
+    encode,
+)
+from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
+from gpuledger.contract.wire import unframe
+from gpuledger.localstack import Kafka, Registry
+from tests.support.budget_workers import BudgetWorkers
+
+STACK_DIRECTORY = Path("build/stack")
+NODES = 1_250
+GPUS = 8
+ROWS = 3 * GPUS + 1  # a GPU's pod, its idle time and the pool's, and the node
+BUDGETS = 1_000
+NAMESPACES, TEAMS, WORKLOADS = 400, 300, 300
+PARTITIONS = 24
+WINDOW_NS = 10 * NS_PER_S
+WINDOWS = 8
+NANO_OF_ROW = 1_000_000
+BASELINE_SETS = 50
+CORE_SETS = 1_000
+RUNS = 5
+PATIENCE_S = 120.0
+NS_PER_MS = 1_000_000
+SCOPES = (("namespace", NAMESPACES), ("team", TEAMS), ("workload", WORKLOADS))
+
+
+def charge_set(node: int, window_start_ns: int) -> ChargeSet:
+    """A set of plausible size; its pods' namespaces, teams and workloads are spread over all."""
+    fixed = ["", "pod", "none", "H100", "USD", "busy_estimated", "pay", "exclusive", "p5.48xlarge", "eu-1"]
+    row = np.arange(ROWS)
+    pod = node * GPUS + row // 3
+    texts: list[str] = list(fixed)
+    columns: dict[str, Any] = {name: np.zeros(ROWS, np.int64) for name in TEXT_COLUMNS}
+    for name, count in (("device", 0), ("pod", 0), *SCOPES):
+        numbers = pod % count if count else pod
+        names = [f"{name}-{number}" for number in numbers.tolist()]
+        columns[name] = np.arange(len(texts), len(texts) + ROWS)
+        texts += names
+    columns["consumer"] = columns["pod"]
+    for name, index in {
+        "consumer_kind": 1,
+        "reason": 2,
+        "gpu_model": 3,
+        "currency": 4,
+        "evidence": 5,
+    }.items():
+        columns[name] = np.full(ROWS, index, np.int64)
+    for name in LONG_COLUMNS:
+        columns[name] = np.full(ROWS, WINDOW_NS // 3, np.int64)
+    for name in DOUBLE_COLUMNS:
+        columns[name] = np.full(ROWS, 0.5)
+    for name in (*NANO_COLUMNS, *EFFECTIVE_COLUMNS):
+        columns[name] = np.zeros(ROWS, np.int64)
+    columns["used_nano"] = np.full(ROWS, NANO_OF_ROW, np.int64)
+    columns |= dict.fromkeys(KNOWN_COLUMNS, np.ones(ROWS, np.int64))
+    return ChargeSet(
+        "prod",
+        f"node-{node}",
+        window_start_ns,
+        WINDOW_NS,
+        generation=0,
+        inputs=3,
+        digest=7,
+        core_version=1,
+        state="complete",
+        booking_period="2026-01",
+        texts=texts,
+        **columns,
+    )
+
+
+def rows_of_scope() -> dict[tuple[str, str], int]:
+    """How many rows of one window of the fleet each scope has."""
+    found: dict[tuple[str, str], int] = {}
+    for pod in (node * GPUS + row // 3 for node in range(NODES) for row in range(ROWS)):
+        for name, count in SCOPES:
+            key = (name, f"{name}-{pod % count}")
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+def budgets(from_ns: int) -> list[Budget]:
+    """Budgets that are used up with the last set of the first, second, .. window."""
+    scopes = list(rows_of_scope().items())[:BUDGETS]
+    never = {"pending_ns": "0", "fast": f"{10**15} {HOUR_NS} {HOUR_NS // 12}"}  # asked each time all the same
+    return [
+        Budget(
+            id=f"budget-{number}",
+            period="fixed",
+            scope={name: value},
+            fixed_from_ns=from_ns - DAY_NS,
+            fixed_to_ns=from_ns + 29 * DAY_NS,
+            amount_nano=rows * NANO_OF_ROW * (1 + number % WINDOWS),
+            currency="USD",
+            thresholds_ppm=longs([1_000_000]),
+            counts=["used", "held_idle"],
+            rules=[
+                BudgetRule("burn_rate", never)
+            ],
+        )
+        for number, ((name, value), rows) in enumerate(scopes)
+    ]
+
+
+# the core alone
+
+
+def core_figure() -> None:
+    """Sets through both stages, against every budget asked about every row."""
+    start_ns = 1_700_000_000 * NS_PER_S // WINDOW_NS * WINDOW_NS
+    every = budgets(start_ns)
+    catalog = Catalog([BudgetsVersion(version=1, active_from_ns=0, budgets=every)])
+    sets = [decode(ChargeSet, encode(charge_set(node, start_ns))) for node in range(CORE_SETS)]
+
+    def both_stages() -> None:
+        count, sums, lives = PartitionCount(0, catalog), Sums(), Lives()
+        for bunch in range(0, len(sets), 250):
+            taken = [charges_of(one, bunch + n, 1) for n, one in enumerate(sets[bunch : bunch + 250])]
+            count_all(count, taken)
+            told, count.changed = subtotal_of(count, count.changed), Changed()
+            sums.absorb(told)
+            lives.changes(conditions(catalog, sums), sums, complete=True)
+
+    def every_row_and_budget() -> None:
+        spent = [0] * len(every)
+        for one in sets[:BASELINE_SETS]:
+            for payer, amounts in lines_of(one):
+                says = payer._asdict()
+                for number, budget in enumerate(every):
+                    if all(says.get(name) == value for name, value in budget.scope.items()):
+                        spent[number] += amounts[4] + amounts[5]
+
+    ours = repeat(both_stages, RUNS, clock=time.process_time).rate(len(sets))
+    base = repeat(every_row_and_budget, RUNS, clock=time.process_time).rate(BASELINE_SETS)
+    count = PartitionCount(0, catalog)
+    count_all(count, [charges_of(one, number, 1) for number, one in enumerate(sets)])
+    write_figure(
+        "budgets_core",
+        ours.median,
+        "sets/s",
+        base.median,
+        ours.median / base.median,
+        ours.n,
+        spread=ours.spread,
+        baseline_name="every budget asked about every row",
+        baseline_spread=base.spread,
+        budgets=BUDGETS,
+        rows_per_set=ROWS,
+        sets_a_second_of_the_fleet=NODES * NS_PER_S / WINDOW_NS,
+        state_bytes_of_a_partition=sum(len(encode(state)) for state in states_of(count, 0)),
+    )
+
+
+def count_all(count: PartitionCount, taken: Sequence[WindowCharges]) -> None:
+    """Count sets of which none replaces another."""
+    if count.to_ask(taken):
+        raise SystemExit("a set replaces another")
+    for one in taken:
+        count.count(one, {})
+
+
+# on Kafka
+
+
+@dataclass
+class Stack:
+    """A broker with all topics, and the windows that are to be charged."""
+
+    bus: BusSettings
+    registry: SchemaRegistry
+    producer: Producer
+    workers: BudgetWorkers
+
+    def charge(self, window_start_ns: int) -> None:
+        """All sets of a window, written as soon as it has ended."""
+        records = [
+            Outgoing(topics.CHARGES, NodeKey(one.cluster, one.node).key, framed(self.registry, one))
+            for one in (charge_set(node, window_start_ns) for node in range(NODES))
+        ]
+        while time.time_ns() < window_start_ns + WINDOW_NS:
+            time.sleep(0.01)
+        self.producer.produce_all(records)
+
+    def read(self, topic: str) -> Iterator[tuple[int, bytes]]:
+        """Append time in ms and body of each record of a topic."""
+        with PartitionReader(self.bus, "bench") as reader:
+            for partition in range(reader.partitions(topic)):
+                for record in reader.read_to_end(topic, partition):
+                    yield record.timestamp_ms, bytes(unframe(record.value or b"")[1])
+
+
+def latencies_ms(stack: Stack) -> list[int]:
+    """From the end of the window in which its line was crossed to each message."""
+    told = [(ms, decode(Breach, body)) for ms, body in stack.read(topics.BREACHES)]
+    return sorted(ms - breach.since_ns // NS_PER_MS for ms, breach in told if breach.change == 1)
+
+
+def charge_latencies_ms(stack: Stack) -> list[int]:
+    """From the end of each window to its last charge."""
+    last: dict[int, int] = {}
+    for ms, body in stack.read(topics.CHARGES):
+        end_ms = (decode(ChargeSet, body).window_start_ns + WINDOW_NS) // NS_PER_MS
+        last[end_ms] = max(last.get(end_ms, 0), ms)
+    return sorted(ms - end for end, ms in last.items())
+
+
+def at(values: Sequence[int], share: float) -> float:
+    """The value below which that share of sorted values lies."""
+    return float(values[min(len(values) - 1, int(share * len(values)))])
+
+
+def recovery_s(stack: Stack, killed: Any) -> float:
+    """From a kill to the first subtotal of another worker."""
+    before = sum(1 for _ in stack.read(topics.BUDGET_SUBTOTALS))
+    killed.kill()
+    killed_ms = time.time_ns() // NS_PER_MS
+    killed.wait(10)
+    stack.workers.start()
+    stack.charge(time.time_ns() // WINDOW_NS * WINDOW_NS - WINDOW_NS)
+    deadline = time.monotonic() + PATIENCE_S
+    while len(found := [ms for ms, _ in stack.read(topics.BUDGET_SUBTOTALS)]) <= before:
+        if time.monotonic() > deadline:
+            raise SystemExit("the second worker told nothing")
+        time.sleep(0.2)
+    return (min(found[before:]) - killed_ms) / 1000
+
+
+def live_figures() -> None:
+    """Latency, state and recovery on a real Kafka."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Kafka(Path(folder) / "kafka", STACK_DIRECTORY) as kafka,
+        Registry(Path(folder) / "registry", STACK_DIRECTORY) as registry_server,
+    ):
+        bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry_server.url)
+        with SchemaRegistry(bus) as registry, Producer(bus, "bench") as producer:
+            register_all(registry)
+            apply_topics(bus, partitions=PARTITIONS, replication=1)
+            workers = BudgetWorkers(bus, Path(folder))
+            stack = Stack(bus, registry, producer, workers)
+            first_ns = (time.time_ns() // WINDOW_NS + 4) * WINDOW_NS
+            document = BudgetsVersion(version=1, active_from_ns=0, budgets=budgets(first_ns))
+            value = framed(registry, document)
+            producer.produce_all([Outgoing(topics.BUDGETS, b"budgets", value, partition=0)])
+            try:
+                measure(stack, first_ns)
+            finally:
+                workers.end()
+
+
+def measure(stack: Stack, first_ns: int) -> None:
+    """Windows in real time, then a kill."""
+    worker = stack.workers.start()
+    for number in range(WINDOWS):
+        stack.charge(first_ns + number * WINDOW_NS)
+    stack.workers.await_that(lambda: len(latencies_ms(stack)) >= BUDGETS, PATIENCE_S, "every breach")
+    took, base = latencies_ms(stack), charge_latencies_ms(stack)
+    states = [decode(BudgetState, body) for _, body in stack.read(topics.BUDGET_STATE)]
+    kept = sum(len(encode(state)) for parts in newest(states).values() for state in parts)
+    again_s = recovery_s(stack, worker)
+    write_figure(
+        "budgets_latency",
+        at(took, 0.99) / 1000,
+        "s",
+        at(base, 0.99) / 1000,
+        at(took, 0.99) / at(base, 0.99),
+        len(took),
+        spread=(at(took, 0.0) / 1000, at(took, 1.0) / 1000),
+        baseline_name="the window's last charge in Kafka",
+        p50_s=at(took, 0.5) / 1000,
+        p99_s=at(took, 0.99) / 1000,
+        nodes=NODES,
+        gpus=NODES * GPUS,
+        budgets=BUDGETS,
+        partitions=PARTITIONS,
+        state_bytes=kept,
+        recovery_s=again_s,
+    )
+
+
+def main() -> None:
+    core_figure()
+    live_figures()
+
+
+if __name__ == "__main__":
+    main()
