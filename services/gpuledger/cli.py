@@ -40,6 +40,7 @@ COMMANDS = {
     "exporter": "gpuledger.exporter.cli:app",
     "charge": "gpuledger.charge.cli:charge",
     "spend": "gpuledger.spend.cli:spend",
+    "explain": "gpuledger.explain.cli:explain",
     "recommend": "gpuledger.recommend.cli:recommend",
     "sql": "gpuledger.warehouse.cli:sql",
     "warehouse": "gpuledger.warehouse.cli:warehouse_app",

@@ -23,6 +23,7 @@ from gpuledger.attribution.settle import Ledger
 from gpuledger.attribution.sharing import processor_sharing
 from gpuledger.attribution.silicon import Silicon, Stuck
 from gpuledger.attribution.timeline import Span, ordered, timeline
+from gpuledger.attribution.trace import Trace
 from gpuledger.attribution.usage import usage
 from gpuledger.attribution.views import Views, cells_of_pieces, device_lengths, is_open, sampled_holes
 from gpuledger.attribution.window import NodeWindow
@@ -36,8 +37,10 @@ def charge_window(window: NodeWindow, prices: Prices, teams: Teams) -> Charges:
     return charge_windows([window], prices, teams)[0]
 
 
-def charge_windows(windows: Sequence[NodeWindow], prices: Prices, teams: Teams) -> list[Charges]:
-    """The charges of each window, in the order given.
+def charge_windows(
+    windows: Sequence[NodeWindow], prices: Prices, teams: Teams, trace: Trace | None = None
+) -> list[Charges]:
+    """The charges of each window, in the order given; ``trace`` is told how they come about.
 
     A window's charges depend on its own records and the configuration alone, to the byte: neither on the
     order of its records nor on which other windows are charged with it. Raises Refused where a window pins
@@ -56,7 +59,7 @@ def charge_windows(windows: Sequence[NodeWindow], prices: Prices, teams: Teams) 
         prepared = prepare(window, records, line, pieces)
         check_pairs(len(prepared.people.processes), prepared.width)
         ready.append(prepared)
-        ledgers.append(Ledger(window, prepared.people, book, team_map))
+        ledgers.append(Ledger(window, prepared.people, book, team_map, trace))
     for part in _passes(ready):
         _fill(ready[part], ledgers[part])
     sets = []

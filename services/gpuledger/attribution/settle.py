@@ -17,6 +17,7 @@ from gpuledger.attribution.formula import (
 from gpuledger.attribution.pieces import Piece
 from gpuledger.attribution.remarks import effective, remark, trust
 from gpuledger.attribution.rows import Row, RowKey
+from gpuledger.attribution.trace import Assigned, Divided, Trace
 from gpuledger.attribution.window import NodeWindow
 from gpuledger.contract.rows import Flag
 from gpuledger.pricing import Consumer, Cost, PriceBook, TeamMap
@@ -25,12 +26,20 @@ from gpuledger.pricing import Consumer, Cost, PriceBook, TeamMap
 class Ledger:
     """The rows of one window while they are summed."""
 
-    def __init__(self, window: NodeWindow, people: People, book: PriceBook, teams: TeamMap) -> None:
+    def __init__(
+        self,
+        window: NodeWindow,
+        people: People,
+        book: PriceBook,
+        teams: TeamMap,
+        trace: Trace | None = None,
+    ) -> None:
         self.window = window
         self.people = people
         self.book = book
         self.teams = teams
         self.rows: dict[RowKey, Row] = {}
+        self._trace = trace
         self._policy = window.policy.name(window.window_length_ns)
         self._who: dict[ConsumerKey, tuple[str, str, str, str, str]] = {}
 
@@ -84,6 +93,8 @@ class Ledger:
                 annotations=pod.annotations if pod else {},
             )
             team = self.teams.team_of(facts, piece.start_ns)
+            if self._trace is not None:
+                self._trace.assigned(key, Assigned(facts, piece.start_ns))
             workload = "/".join(text for text in (facts.owner_kind, facts.owner_name) if text)
             found = self._who[key] = (
                 facts.namespace,
@@ -147,13 +158,10 @@ class Ledger:
         cost = self.book.cost(priced, piece.start_ns, piece.end_ns)
         time = priced.gpu_ns(piece.start_ns, piece.end_ns)
         unpriced = time * cost.unpriced_ns // piece.length_ns
-        amounts = zip(
-            weighted.parts,
-            weighted.divide(time),
-            weighted.divide(cost.nano),
-            weighted.divide(unpriced),
-            strict=True,
-        )
+        of_ns, of_nano = weighted.divide(time), weighted.divide(cost.nano)
+        if self._trace is not None:
+            self._trace.divided(Divided(device, piece, found, weighted, time, cost, of_ns, of_nano))
+        amounts = zip(weighted.parts, of_ns, of_nano, weighted.divide(unpriced), strict=True)
         for part, ns, nano, without in amounts:
             containers = containers_of(part.consumer, part.category, piece, found)
             split = [divided(value, containers) for value in (ns, nano, without)]

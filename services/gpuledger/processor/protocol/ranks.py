@@ -64,5 +64,15 @@ def rank_of_empty(
     return Revision(generation, 0, int(stated) << 18 | nearness << 2 | flag, CORE_VERSION)
 
 
+def distance_of(revision: Revision) -> int | None:
+    """How many windows before lies the one whose devices a window is charged for that has no keyframe of its
+    own; None where there is none."""
+    if revision.inputs:
+        nearness, nearest = revision.digest >> BORROWED_DIGEST_BITS, NEAREST_OF_BORROWED
+    else:
+        nearness, nearest = revision.digest >> 2 & NEAREST_OF_EMPTY, NEAREST_OF_EMPTY
+    return nearest + 1 - nearness if nearness else None
+
+
 def _nearness(distance: int | None, nearest: int) -> int:
     return 0 if distance is None else max(1, nearest + 1 - distance)

@@ -1,0 +1,1 @@
+"""The reason for a charge: inputs, arithmetic, revisions; computed again and held against the ledger."""
