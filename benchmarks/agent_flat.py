@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks import _calls
-from benchmarks._agent import agent, resident_mib, settle
+from benchmarks._agent import agent, memory_mib, settle
 from benchmarks.figures import Runs, write_figure
 from gpuledger.bus import BusSettings, apply_topics
 from gpuledger.localstack import Kafka, Registry
@@ -29,6 +30,8 @@ LIFE_S = 1.5
 RATE = 200  # calls a second of each: what is looked at is their number, not their calls
 SAMPLE_S = 1.0
 START_PART = 0.2
+
+Column = npt.NDArray[np.float64]
 
 
 def come_and_go(caller: Path, living: list[subprocess.Popen[str]], seed: int) -> int:
@@ -44,21 +47,28 @@ def come_and_go(caller: Path, living: list[subprocess.Popen[str]], seed: int) ->
     return started
 
 
-def watch(pid: int, caller: Path, seconds: float) -> tuple[list[tuple[float, float]], int]:
-    """((s, MiB resident) a second, processes started)."""
+def watch(pid: int, caller: Path, seconds: float) -> tuple[list[tuple[float, float, float]], int]:
+    """((s, MiB resident, MiB of its own) a second, processes started)."""
     living: list[subprocess.Popen[str]] = []
-    samples: list[tuple[float, float]] = []
+    samples: list[tuple[float, float, float]] = []
     started, began = 0, time.monotonic()
     try:
         while (passed := time.monotonic() - began) < seconds:
             started += come_and_go(caller, living, started + 1)
             if passed >= len(samples) * SAMPLE_S:
-                samples.append((passed, resident_mib(pid)))
+                memory = memory_mib(pid)
+                samples.append((passed, memory["VmRSS"], memory["RssAnon"]))
             time.sleep(0.05)
     finally:
         for process in living:
             _calls.stop(process)
     return samples, started
+
+
+def by_minute(seconds: Column, mib: Column) -> list[float]:
+    """The median of each minute: whether what grew still grows."""
+    minute = (seconds // 60).astype(int)
+    return [float(np.median(mib[minute == n])) for n in np.unique(minute)]
 
 
 def main() -> None:
@@ -80,7 +90,7 @@ def main() -> None:
         with agent(directory, options, kafka.bootstrap, registry.url, emulator.env) as process:
             settle(process)
             samples, started = watch(process.pid, caller, 60 * arguments.minutes)
-    seconds, resident = np.array(samples).T
+    seconds, resident, own = np.array(samples).T
     later = seconds > seconds[-1] * START_PART
     slope_mib_per_h = float(np.polyfit(seconds[later], resident[later], 1)[0]) * 3600
     first, last = (
@@ -99,6 +109,8 @@ def main() -> None:
         slope_mib_per_h=slope_mib_per_h,
         minutes=arguments.minutes,
         processes=started,
+        resident_by_minute_mib=by_minute(seconds, resident),
+        own_by_minute_mib=by_minute(seconds, own),
     )
     print(
         f"slope {slope_mib_per_h:+.2f} MiB an hour over {arguments.minutes:g} min, {started} processes",
