@@ -21,9 +21,11 @@ from gpuledger.exporter import Exporter, Limits, metrics
 from gpuledger.exporter.question import ask
 from gpuledger.localstack import free_port
 from gpuledger.sink.batcher import Batch
+from gpuledger.sink.breaches import write as write_breaches
 from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse, connect, migrate
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
+from tests.support.breaches import breach
 from tests.support.charge_sets import HOUR_NS, WINDOW_NS, arrival, charge_set
 from tests.support.sink import until
 
@@ -122,6 +124,36 @@ def test_what_is_above_a_limit_is_together_and_sums_stay(warehouse: Warehouse, d
     folded = {of: count for (of,), count in cut["exporter_folded_groups"].items()}
     assert folded == {"team": 1, "pod": 18, "node": 1, "device": 1}
     assert set(whole["exporter_folded_groups"].values()) == {0}
+
+
+def test_budgets_are_told_as_their_last_breach_told_of_them(warehouse: Warehouse, database_url: str) -> None:
+    period = {"period_start_ns": NOW_NS - HOUR_NS, "period_end_ns": NOW_NS + HOUR_NS}
+    money = {"budget_id": "money", **period}
+    in_time = {"spent_nano": None, "amount_nano": None, "currency": "", "amount_gpu_ns": 8 * HOUR_NS}
+    changes = [
+        breach("m1", 1, spent_nano=80 * 10**9, at_ns=NOW_NS - 9 * NS_PER_S, **money),
+        breach("m2", 1, spent_nano=120 * 10**9, at_ns=NOW_NS - 5 * NS_PER_S, **money),
+        breach("m1", 2, "resolved", spent_nano=130 * 10**9, at_ns=NOW_NS - 7 * NS_PER_S, **money),
+        breach("t1", 1, "pending", budget_id="time", spent_gpu_ns=2 * HOUR_NS, **in_time, **period),
+        breach("o1", 1, "resolved", budget_id="old", period_start_ns=0, period_end_ns=HOUR_NS),
+    ]
+    write_breaches(warehouse, [(change, NOW_NS // 10**6) for change in changes])
+    found = told(database_url)
+    assert found["budget_spent"] == {("money", "EUR"): 120, ("time", "gpu_hours"): 2}
+    assert found["budget_remaining"] == {("money", "EUR"): -20, ("time", "gpu_hours"): 6}
+    assert found["breaches_firing"] == {("money", "threshold"): 1, ("time", "threshold"): 0}
+    few = told(database_url, Limits(budgets=1))["budget_amount"]
+    assert few == {("money", "EUR"): 100, ("other", "gpu_hours"): 8}
+
+
+def test_a_warehouse_without_the_table_of_breaches_has_no_budgets(
+    warehouse: Warehouse, database_url: str
+) -> None:
+    write(warehouse, *ten_minutes())
+    warehouse.command("DROP TABLE breaches")
+    found = told(database_url)
+    assert "spend_month" in found
+    assert not [name for name in found if "budget" in name or "breach" in name]
 
 
 def test_an_empty_ledger_has_no_values(warehouse: Warehouse, database_url: str) -> None:

@@ -73,7 +73,8 @@ def test_every_metric_that_a_rule_asks_for_is_one_that_there_is() -> None:
 
 
 def test_the_document_names_every_metric_of_the_exporter_and_no_other() -> None:
-    source = (ROOT / "services/gpuledger/exporter/families.py").read_text()
+    exporter = ROOT / "services" / "gpuledger" / "exporter"
+    source = "".join((exporter / name).read_text() for name in ("families.py", "budgets.py"))
     names = set(re.findall(r"_(?:family|parts)\(\s*\"(\w+)\"", source))
     table = DOCUMENT[DOCUMENT.index("| metric |") : DOCUMENT.index("`part` is")]
     assert set(re.findall(r"`gpuledger_(\w+)`", table)) == names

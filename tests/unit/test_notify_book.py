@@ -60,6 +60,19 @@ def test_a_silence_that_ends_while_it_fires_is_a_reason_to_tell_it_anew() -> Non
     assert told(book, breach("b", 3, "resolved")) == [Kind.RESOLVED]
 
 
+def test_an_acknowledgement_with_an_end_holds_until_then() -> None:
+    book = Book()
+    held = breach("b", 2, acknowledged_by="ada", acknowledged_until_ns=60 * S)
+    assert told(book, breach("b", 1), held) == [Kind.FIRING, Kind.ACKNOWLEDGED]
+    assert not book.due(59 * S)
+    assert [notice.kind for notice in book.due(60 * S)] == [Kind.FIRING]
+
+
+def test_what_was_told_and_is_pending_again_is_still_told_to_be_over() -> None:
+    changes = (breach("b", 1), breach("b", 2, "pending"), breach("b", 3, "retracted"))
+    assert told(Book(), *changes) == [Kind.FIRING, None, Kind.RETRACTED]
+
+
 def test_a_new_target_is_owed_what_fires_and_is_not_held() -> None:
     book = Book()
     told(book, breach("a"), breach("b", acknowledged_by="ada"), breach("c"), breach("c", 2, "resolved"))

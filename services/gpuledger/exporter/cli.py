@@ -44,14 +44,17 @@ def run(
     ] = DEFAULT_INTERVAL_S,
     max_teams: Annotated[int, typer.Option("--max-teams", min=1, help="Teams by name.")] = LIMITS.teams,
     max_pods: Annotated[int, typer.Option("--max-pods", min=1, help="Idle pods by name.")] = LIMITS.pods,
+    max_budgets: Annotated[
+        int, typer.Option("--max-budgets", min=1, help="Tightest budgets by name.")
+    ] = LIMITS.budgets,
     max_nodes: Annotated[
         int, typer.Option("--max-nodes", min=1, help="Unobserved nodes, and devices with an XID, by name.")
     ] = LIMITS.nodes,
 ) -> None:
-    """Serve spend, burn, idle money, evidence and completeness until SIGTERM; one query each interval."""
+    """Serve spend, burn, idle money, evidence and completeness until SIGTERM; asked once an interval."""
     write_json_lines()
     parse_url(url)  # said at once, not at the first scrape
-    limits = Limits(max_teams, max_pods, max_nodes, max_nodes)
+    limits = Limits(max_teams, max_pods, max_nodes, max_nodes, max_budgets)
     exporter = Exporter(lambda: connect(url), SystemClock(), interval, limits)
     metrics.REGISTRY.register(exporter)
     stop = _signals()

@@ -24,6 +24,7 @@ class Limits:
     pods: int = 500  # the most idle ones
     nodes: int = 200  # the least observed ones
     devices: int = 200  # with an XID error
+    budgets: int = 500  # those with the least left
 
 
 def families(rows: Sequence[Row], now_ms: int, limits: Limits) -> list[GaugeMetricFamily]:

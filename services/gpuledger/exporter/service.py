@@ -1,4 +1,4 @@
-"""One query each interval, whoever scrapes and how often; scrapes get what the last one told.
+"""The warehouse is asked once an interval, whoever scrapes and how often; scrapes get what it last told.
 
 While the warehouse is away its last answer stands for KEEP_INTERVALS, then there are no values: a graph with
 a hole is right, a line at zero is not.
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import WarehouseError, WarehouseUnavailable
 from gpuledger.exporter import metrics
+from gpuledger.exporter.budgets import ask_budgets, budget_families
 from gpuledger.exporter.families import MS_PER_S, NS_PER_MS, Limits, families
 from gpuledger.exporter.question import ask
 from gpuledger.logs import EventLog
@@ -66,12 +67,17 @@ class Exporter(Collector):
             if self._warehouse is None:
                 self._warehouse = self._connect()
             rows = ask(self._warehouse, now_ns)
+            breached = ask_budgets(self._warehouse, now_ns // NS_PER_S)
         except (WarehouseUnavailable, WarehouseError) as error:
             log.warning("no answer", why=str(error))
             metrics.WAREHOUSE_UP.set(0)
             self._disconnect()
             return
-        self._told = (self._clock.boot_ns(), families(rows, now_ns // NS_PER_MS, self._limits))
+        told = [
+            *families(rows, now_ns // NS_PER_MS, self._limits),
+            *budget_families(breached, self._limits.budgets),
+        ]
+        self._told = (self._clock.boot_ns(), told)
         metrics.WAREHOUSE_UP.set(1)
         metrics.ANSWERED.set(now_ns // NS_PER_MS / MS_PER_S)
 

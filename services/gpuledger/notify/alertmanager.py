@@ -1,8 +1,8 @@
 """Alertmanager's API, version 2: alerts that are repeated while they fire, and silences for those on hold.
 
 Alertmanager takes an alert that is not repeated for resolved, so a breach that somebody acknowledged or
-silenced is still repeated, under a silence of our own; that sends nobody anything. The silence of an
-acknowledged breach is short and renewed, so that none outlives this program by long.
+silenced is still repeated, under a silence of our own; that sends nobody anything. Where no
+end was said, it is short and renewed, so that it does not outlive this program by long.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from urllib.parse import quote, urlencode
 
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.records import Breach
-from gpuledger.notify.book import silenced, suppressed
+from gpuledger.notify.book import OPEN_END_NS, held_until_ns, suppressed
 from gpuledger.notify.http import Poster
-from gpuledger.notify.notice import Kind, Notice, instant, one_line, summary, threshold
+from gpuledger.notify.notice import Kind, Notice, hold_line, instant, one_line, summary, threshold
 from gpuledger.notify.target import KEEP_EVERY_S
 
 ENDS_AFTER_NS = int(4 * KEEP_EVERY_S * NS_PER_S)  # Prometheus's factor: three repetitions may be lost
@@ -101,12 +101,9 @@ class Alertmanager:
         }
 
     def _hold(self, breach: Breach, known: Mapping[str, Any] | None, now_ns: int) -> None:
-        if silenced(breach, now_ns) and breach.silenced_until_ns is not None:
-            until_ns, least_ns = breach.silenced_until_ns, breach.silenced_until_ns
-            why = "silenced"
-        else:
+        until_ns = least_ns = held_until_ns(breach)
+        if until_ns == OPEN_END_NS:
             until_ns, least_ns = now_ns + HOLD_NS, now_ns + HOLD_NS // 2
-            why = f"acknowledged by {one_line(breach.acknowledged_by)}"
         if known is not None and known["endsAt"][:19] >= instant(least_ns)[:19]:
             return
         matchers = [("breach_id", breach.id), ("source", CREATOR)]
@@ -118,7 +115,7 @@ class Alertmanager:
             "startsAt": instant(now_ns),
             "endsAt": instant(until_ns),
             "createdBy": CREATOR,
-            "comment": why,
+            "comment": hold_line(breach),
         }
         self._poster.request("POST", f"{self._url}/silences", json.dumps(silence).encode())
 

@@ -14,6 +14,7 @@ from gpuledger.contract.records import Breach
 from gpuledger.notify.notice import Kind, Notice
 
 FIRING = "firing"
+OPEN_END_NS = 2**63 - 1
 OVER = {"resolved": Kind.RESOLVED, "retracted": Kind.RETRACTED}
 
 
@@ -24,14 +25,19 @@ class _Life:
     owed: bool = True  # when nothing suppresses it, it has to be told
 
 
-def silenced(breach: Breach, now_ns: int) -> bool:
-    """Whether somebody silenced it until later than now."""
-    return breach.silenced_until_ns is not None and now_ns < breach.silenced_until_ns
+def held_until_ns(breach: Breach) -> int:
+    """Until when somebody acknowledged or silenced it (ns since the Unix epoch); 0 for nobody, OPEN_END_NS
+    for an acknowledgement that lasts until the breach is over."""
+    acknowledged_ns = 0
+    if breach.acknowledged_by:
+        until_ns = breach.acknowledged_until_ns
+        acknowledged_ns = OPEN_END_NS if until_ns is None else until_ns
+    return max(acknowledged_ns, breach.silenced_until_ns or 0)
 
 
 def suppressed(breach: Breach, now_ns: int) -> bool:
-    """Whether somebody silenced or acknowledged it."""
-    return bool(breach.acknowledged_by) or silenced(breach, now_ns)
+    """Whether it is acknowledged or silenced now."""
+    return now_ns < held_until_ns(breach)
 
 
 class Book:
@@ -50,8 +56,7 @@ class Book:
             life = self._lives.pop(breach.id, None)
             return Notice(OVER[breach.state], breach, at_ns) if life and life.told else None
         if breach.state != FIRING:
-            self._lives.pop(breach.id, None)
-            return None
+            return None  # pending; of what was told people hear when it is over
         life = self._lives.setdefault(breach.id, _Life(breach))
         before, life.breach = life.breach, breach
         if not suppressed(breach, at_ns):
@@ -84,7 +89,4 @@ class Book:
 
 
 def _same_hold(before: Breach, after: Breach) -> bool:
-    return (before.acknowledged_by, before.silenced_until_ns) == (
-        after.acknowledged_by,
-        after.silenced_until_ns,
-    )
+    return (before.acknowledged_by, held_until_ns(before)) == (after.acknowledged_by, held_until_ns(after))

@@ -13,7 +13,7 @@ from gpuledger.contract.money import NS_PER_HOUR
 from gpuledger.contract.records import Breach, BreachDriver
 
 NS_PER_S = 1_000_000_000
-MAX_DRIVERS = 5
+MAX_DRIVERS = 10  # five workloads and five pods
 MAX_TITLE_CHARACTERS = 200  # a line of a phone's lock screen holds less
 FULL_PPM = 1_000_000
 ID_CHARACTERS = 32  # 128 bits of SHA-256: no two deliveries ever share one
@@ -60,7 +60,8 @@ class Notice:
     def severity(self) -> str:
         """``critical`` where money is spent that was not there, or burns fast; else ``warning``."""
         over = self.breach.rule == "threshold" and self.breach.threshold_ppm >= FULL_PPM
-        return "critical" if over or self.breach.rule == "burn_rate" else "warning"
+        fast = self.breach.rule == "burn_rate" and self.breach.speed != "slow"
+        return "critical" if over or fast else "warning"
 
     @property
     def title(self) -> str:
@@ -81,17 +82,15 @@ class Notice:
             )
         for driver in breach.drivers[:MAX_DRIVERS]:
             yield f"- {driver_line(driver, breach.currency)}"
-        yield from self._hold()
+        yield from self._remarks()
         if breach.link:
             yield breach.link
 
-    def _hold(self) -> Iterator[str]:
+    def _remarks(self) -> Iterator[str]:
         if self.kind is Kind.RETRACTED:
             yield "The ledger was corrected: this line was never crossed."
-        if self.breach.acknowledged_by:
-            yield f"Acknowledged by {one_line(self.breach.acknowledged_by)}"
-        if self.kind is Kind.SILENCED and self.breach.silenced_until_ns is not None:
-            yield f"Silenced until {instant(self.breach.silenced_until_ns)}"
+        if self.kind in (Kind.ACKNOWLEDGED, Kind.SILENCED):
+            yield hold_line(self.breach)
 
 
 def digest(*parts: str) -> str:
@@ -105,10 +104,26 @@ def summary(breach: Breach) -> str:
     return one_line(breach.message) or one_line(f"budget {breach.budget_id}: {threshold(breach)}")
 
 
+def hold_line(breach: Breach) -> str:
+    """Who put it on hold, and until when: ``Acknowledged by ada, silenced by bob until ...``."""
+    parts = []
+    if breach.acknowledged_by:
+        parts.append(_held("acknowledged", breach.acknowledged_by, breach.acknowledged_until_ns))
+    if breach.silenced_until_ns is not None:
+        parts.append(_held("silenced", breach.silenced_by, breach.silenced_until_ns))
+    text = ", ".join(parts)
+    return text[:1].upper() + text[1:]
+
+
+def _held(how: str, who: str, until_ns: int | None) -> str:
+    by = f" by {one_line(who)}" if who else ""
+    return f"{how}{by}" if until_ns is None else f"{how}{by} until {instant(until_ns)}"
+
+
 def threshold(breach: Breach) -> str:
-    """The rule, with its line where it has one: ``threshold 80 %``."""
+    """The rule, with its line or speed where it has one: ``threshold 80 %``, ``burn_rate fast``."""
     if breach.rule != "threshold":
-        return breach.rule
+        return f"{breach.rule} {breach.speed}".rstrip()
     return f"threshold {Decimal(breach.threshold_ppm) / 10_000:f} %"
 
 
