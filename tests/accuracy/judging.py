@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from tests.accuracy.recording import Recording, Truth
 PRICES = Prices([PriceBookVersion(1, 0, entries=[PriceEntry("gpu", "gpu", 12_290_000_000, "USD")])])
 TRUTH_NS = 10_000_000  # to which the emulator's record of the truth can be cut
 POINTS = 100.0
+SAMPLE_COLUMNS = ("device", "process", "field", "source", "start_ns", "duration_ns", "value")
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,8 @@ def _without(samples: Sequence[SampleBatch], field: Field) -> list[SampleBatch]:
     kept = []
     for batch in samples:
         rows = np.flatnonzero(batch.field != field)
-        columns = {
-            name: value[rows]
-            for name, value in vars_of(batch).items()
-            if isinstance(value, np.ndarray) and len(value) == len(batch.field)
-        }
-        kept.append(replace(batch, **columns))
+        kept.append(replace(batch, **{name: getattr(batch, name)[rows] for name in SAMPLE_COLUMNS}))
     return kept
-
-
-def vars_of(record: object) -> dict[str, object]:
-    """The fields of a record by name, whether it has slots or not."""
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
 def _calls_and_device(window: NodeWindow) -> NodeWindow:
@@ -85,10 +76,8 @@ def _unseen(state: Holdings) -> Holdings:
         return replace(process, witnessed=False)
 
     nothing = np.zeros(0, np.int64)
-    names = [name for name in vars_of(state) if name.startswith(("outstanding_", "learned_"))]
-    return replace(
-        state, processes=[blind(process) for process in state.processes], **dict.fromkeys(names, nothing)
-    )
+    names = [one.name for one in fields(state) if one.name.startswith(("outstanding_", "learned_"))]
+    return replace(state, processes=list(map(blind, state.processes)), **dict.fromkeys(names, nothing))
 
 
 def _equal_active(window: NodeWindow) -> NodeWindow:

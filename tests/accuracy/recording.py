@@ -25,7 +25,7 @@ from gpuledger.agent.spool import Journal
 from gpuledger.attribution import NodeWindow
 from gpuledger.charge.recorded import Telemetry, windows_of
 from gpuledger.contract.records import EventBatch, Holdings, SampleBatch, decode
-from tests.accuracy.mixes import Mix, Program
+from tests.accuracy.mixes import Mix
 from tests.emulator import LIBCUDA, DeviceSpec, Emulator, make_pod_cgroup, remove_pod_cgroup
 from tests.support.children import tied
 
@@ -39,6 +39,10 @@ CUT_S = 6.0  # until the agent has put out the last window
 NOBODY = "127.0.0.1:9"  # the discard port: no broker answers there
 SPOOL_BYTES = 4 << 30  # more than will come, so that no pressure coarsens anything
 KINDS = {kind.__name__: kind for kind in (EventBatch, SampleBatch, Holdings)}
+
+
+class RecordingError(Exception):
+    """The agent did not start."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,9 @@ class _Run:
 
 
 def record(mixes: Sequence[Mix], windows: int, directory: Path, lanes: int = 1) -> Recording:
-    """Run each mix for ``windows`` windows. ``directory`` keeps all that ``load`` needs."""
+    """Run each mix for ``windows`` windows. ``directory``, emptied before, keeps all that ``load`` needs.
+
+    Raises RecordingError."""
     devices, runs = _placed(mixes)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -160,7 +166,7 @@ def _agent(directory: Path, emulator: Emulator) -> Iterator[None]:
         while "epoch_begins" not in log.read_text():
             if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
-                raise SystemExit(f"the agent did not start: {log.read_text()}")
+                raise RecordingError(f"the agent did not start: {log.read_text()}")
             time.sleep(0.1)
         try:
             yield
@@ -240,6 +246,3 @@ def _truths(runs: Sequence[_Run], windows: int, emulator: Emulator, ahead_ns: in
                     busy_ns = truth.busy_ns(process.pid, device, *bounds)
                 found.append(Truth(run.mix.name, device, run.pods[place], start_ns, busy_ns))
     return found
-
-
-__all__ = ["Program", "Recording", "Truth", "load", "record"]
