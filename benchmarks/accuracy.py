@@ -1,0 +1,122 @@
+"""How far each kind of evidence is from the truth, and how often its stated interval covers it.
+
+Named mixes of processes run on an emulated GPU, below real probes and a real agent (tests/accuracy); its
+records are charged once as they are, and once for each kind of evidence with all that is stronger left out.
+Errors are in points of the device's time in 10 s windows. The mixes run with the parameters that the
+estimators were made with, and with others (`held out`). An emulator can prove an estimator wrong; it can not
+prove one right on silicon.
+
+Run from the repository root: ``python -m benchmarks.accuracy [--windows N] [--lanes N]``. Needs root, a C
+compiler and libbpf or bcc. The figure is the median over the mixes of the largest error, with the calls and
+the device's total; its baseline divides the device's true total by launch counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.figures import write_figure
+from tests.accuracy.judging import BASELINE, EVIDENCE, Verdict, judge
+from tests.accuracy.mixes import mixes
+from tests.accuracy.recording import record
+
+SETS = {"tuned": False, "held out": True}
+FIGURE = "busy_estimated + device"
+WIDTH = 150  # of the table: it is read, not wrapped
+
+
+def main() -> None:
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="gpuledger-accuracy-") as name:
+        directory = Path(name if options.keep is None else options.keep)
+        results = {}
+        for label, held_out in SETS.items():
+            chosen = mixes(held_out, options.seed)
+            load = os.getloadavg()[0]
+            place = directory / label.replace(" ", "-")
+            verdicts = judge(record(chosen, options.windows, place, options.lanes))
+            results[label] = _summary(verdicts, load)
+            _print(label, results[label])
+    tuned = results["tuned"]["evidence"]
+    value, baseline = tuned[FIGURE]["median_of_max"], tuned[BASELINE]["median_of_max"]
+    write_figure(
+        "accuracy",
+        value,
+        "points",
+        baseline,
+        value / baseline,
+        options.windows,
+        baseline_name="the device's true total in proportion to launch counts",
+        shape={"windows": options.windows, "lanes": options.lanes, "seed": options.seed},
+        sets=results,
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Errors against known truth.")
+    parser.add_argument("--windows", type=int, default=2, help="of 10 s, for each mix")
+    parser.add_argument("--lanes", type=int, default=4, help="mixes that run at the same time")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="leave the recordings there")
+    return parser.parse_args()
+
+
+def _summary(verdicts: Sequence[Verdict], load: float) -> dict[str, Any]:
+    """Errors by evidence and mix, and over all mixes."""
+    names = list(dict.fromkeys(verdict.mix for verdict in verdicts))
+    summary: dict[str, Any] = {"load_average": load, "evidence": {}}
+    for evidence in (*EVIDENCE, BASELINE):
+        found = {
+            name: _of([v for v in verdicts if (v.mix, v.evidence) == (name, evidence)]) for name in names
+        }
+        windows = sum(one["windows"] for one in found.values())
+        summary["evidence"][evidence] = {
+            "median_of_max": statistics.median(one["max"] for one in found.values()),
+            "covered": sum(one["covered"] for one in found.values()) / windows,
+            "mixes": found,
+        }
+    return summary
+
+
+def _of(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    errors = [abs(verdict.error) for verdict in verdicts]
+    return {
+        "mean": statistics.fmean(errors),
+        "max": max(errors),
+        "windows": len(verdicts),
+        "covered": sum(verdict.covered for verdict in verdicts),
+        "width": statistics.fmean(verdict.width for verdict in verdicts),
+    }
+
+
+def _print(label: str, summary: dict[str, Any]) -> None:
+    title = f"{label}: mean / max error in points, windows covered (mean width of the interval)"
+    table = Table(title=title, caption=f"load average {summary['load_average']:.1f}")
+    table.add_column("mix")
+    for evidence in summary["evidence"]:
+        table.add_column(evidence, justify="right")
+    for mix in summary["evidence"][FIGURE]["mixes"]:
+        row = [one["mixes"][mix] for one in summary["evidence"].values()]
+        table.add_row(mix, *(_cell(one) for one in row))
+    table.add_section()
+    whole = summary["evidence"].values()
+    table.add_row("median of max, covered", *(f"{w['median_of_max']:.1f} {w['covered']:.0%}" for w in whole))
+    Console(width=WIDTH).print(table)
+
+
+def _cell(one: dict[str, Any]) -> str:
+    error = f"{one['mean']:.1f}/{one['max']:.1f}"
+    return f"{error} {one['covered']}/{one['windows']} ({one['width']:.0f})"
+
+
+if __name__ == "__main__":
+    main()
