@@ -1,0 +1,80 @@
+"""`gpuledger recommend`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.errors import ConfigError
+from gpuledger.recommend.advice import Recommendation
+from gpuledger.recommend.gather import gather
+from gpuledger.recommend.rules import recommend as recommendations
+from gpuledger.recommend.settings import read_settings
+from gpuledger.recommend.show import as_json, shown
+from gpuledger.spend import span_of
+from gpuledger.warehouse import DEFAULT_URL, connect
+
+PIPE_WIDTH = 10_000  # characters; a pipe folds nothing
+
+
+def recommend(
+    team: Annotated[str, typer.Option("--team", help="Its workloads, and the nodes that it held last.")] = "",
+    cluster: Annotated[str, typer.Option("--cluster", help="Only this cluster.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", help="How far back the evidence goes: 24h, 7d, 4w; or an instant.")
+    ] = "7d",
+    until: Annotated[str | None, typer.Option("--until", help="An instant; now without it.")] = None,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", help="YAML with limits, for everybody and by team.")
+    ] = None,
+    manifests: Annotated[bool, typer.Option("--manifests", help="Show the manifests.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the manifests there, a directory for each.")
+    ] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="A JSON array; money in nano-units a month.")
+    ] = False,
+    url: Annotated[
+        str,
+        typer.Option("--url", envvar="GPULEDGER_WAREHOUSE_URL", help="The warehouse."),
+    ] = DEFAULT_URL,
+) -> None:
+    """What to do about idle GPUs: what it saves a month, what may go wrong, and the manifest to apply.
+
+    Of several changes to one workload, node or GPU the one that saves most is shown, and it names the others.
+    """
+    limits = read_settings(settings)
+    span = span_of(since, until, SystemClock().unix_ns())
+    warehouse = connect(url)
+    try:
+        found = recommendations(gather(warehouse, span, team, cluster), limits)
+    finally:
+        warehouse.close()
+    if out is not None:
+        _write(out, found)
+    if json_output:
+        print(json.dumps([as_json(one) for one in found]))
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(width=PIPE_WIDTH, highlight=False)
+    for text in shown(found, manifests):
+        console.print(text)
+
+
+def _write(out: Path, found: list[Recommendation]) -> None:
+    try:
+        for number, one in enumerate(found, 1):
+            if not one.manifests:
+                continue
+            directory = out / f"{number:03}-{one.rule.replace('_', '-')}"
+            directory.mkdir(parents=True, exist_ok=True)
+            for name, manifest in one.manifests.items():
+                (directory / name).write_text(manifest, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", str(out)) from error

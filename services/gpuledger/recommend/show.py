@@ -1,0 +1,71 @@
+"""Recommendations for people, and as JSON for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from gpuledger.recommend.advice import Recommendation
+from gpuledger.recommend.saving import Saving
+from gpuledger.spend.words import money, time_of
+
+
+def shown(found: Sequence[Recommendation], with_manifests: bool) -> Iterator[Text]:
+    """One paragraph each, then what they save together."""
+    for number, one in enumerate(found, 1):
+        yield _paragraph(number, one, with_manifests)
+    if not found:
+        yield Text("Nothing to recommend: what is held is used, as far as the limits ask.", style="green")
+    for currency in sorted({one.currency for one in found if one.saving.nano is not None}):
+        total = sum(one.saving.nano or 0 for one in found if one.currency == currency)
+        yield Text(f"Together about {money(total)} {currency} a month, if all is done.", style="bold")
+
+
+def _paragraph(number: int, one: Recommendation, with_manifests: bool) -> Text:
+    text = Text(f"{number}. ", style="bold")
+    text.append(f"{one.rule.replace('_', ' ')}: {one.subject}", style="bold")
+    text.append(f"  team {one.team}" if one.team else "", style="not bold")
+    text.append(f"\n   saves    {saving_of(one.saving, one.currency)}", style="green not bold")
+    between = f"{time_of(one.evidence.start_s)} to {time_of(one.evidence.until_s)} UTC"
+    for head, told in (("seen", f"{one.finding} ({between})"), ("change", one.change), ("risk", one.risk)):
+        text.append(f"\n   {head:<8} {told}", style="not bold")
+    if one.instead_of:
+        names = ", ".join(name.replace("_", " ") for name in one.instead_of)
+        text.append(f"\n   instead  {names}: would save less of the same", style="not bold")
+    for name, manifest in one.manifests.items():
+        text.append(f"\n   manifest {name}", style="not bold")
+        if with_manifests:
+            text.append("\n" + manifest.rstrip(), style="not bold cyan")
+    return text.append("\n")
+
+
+def saving_of(saving: Saving, currency: str) -> str:
+    """``1,234.00 USD a month (1,100.00 to 1,300.00), 100 GPU-hours``."""
+    hours = f"{saving.gpu_hours:,.0f} GPU-hours" if saving.gpu_hours >= 0.5 else ""
+    if saving.nano is None:
+        return f"an amount that is not known for want of a price{f'; {hours} a month' if hours else ''}"
+    between = f"{money(saving.low_nano)} to {money(saving.high_nano)}"
+    return f"{money(saving.nano)} {currency} a month ({between}){f', {hours}' if hours else ''}"
+
+
+def as_json(one: Recommendation) -> dict[str, Any]:
+    """Money a month in nano-units of the currency (null: no price), instants in s since the Unix epoch."""
+    return {
+        "rule": one.rule,
+        "subject": one.subject,
+        "team": one.team or None,
+        "evidence_start_s": one.evidence.start_s,
+        "evidence_until_s": one.evidence.until_s,
+        "finding": one.finding,
+        "change": one.change,
+        "risk": one.risk,
+        "saving_month_nano": one.saving.nano,
+        "saving_month_low_nano": one.saving.low_nano,
+        "saving_month_high_nano": one.saving.high_nano,
+        "saving_month_gpu_hours": round(one.saving.gpu_hours, 3),
+        "currency": one.currency or None,
+        "instead_of": list(one.instead_of),
+        "manifests": dict(one.manifests),
+    }

@@ -1,0 +1,118 @@
+"""`gpuledger recommend` over a simulated fleet's ledger, and its promise against what then happens there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from gpuledger.cli import app
+from gpuledger.contract.windows import HOUR_NS, NS_PER_S
+from gpuledger.recommend import Evidence, Settings, gather, recommend
+from gpuledger.simulate import FleetSpec, NodePlan, plan_node
+from gpuledger.spend import Span
+from gpuledger.warehouse import Warehouse
+from tests.support.charge_sets import charge_set, recent_window_ns
+from tests.support.savings import PAST_HOURS, realised, world
+from tests.support.simulated import charged, write
+
+pytest_plugins = ["tests.support.warehouse"]
+
+ROUNDING_NANO = 1000  # each window and device rounds down to a nano
+START = recent_window_ns(hours_ago=6)
+
+
+def fleet(hours: float, **more: float) -> FleetSpec:
+    calm = {"agent_crashes": 0.0, "node_ends": 0.0, "pod_changes": 0.0, "intruders": 0.0}
+    return FleetSpec(8, hours, seed=5, start_ns=START, window_ns=60 * NS_PER_S, **(calm | more))
+
+
+def span(hours: int) -> Span:
+    return Span(START // NS_PER_S, START // NS_PER_S + hours * 3600)
+
+
+def hourly(spec: FleetSpec, plans: Sequence[NodePlan], warehouse: Warehouse) -> Evidence:
+    """The evidence where a tenth of the windows is charged: shares hold, amounts are a tenth."""
+    write(warehouse, charged(spec, plans, every_ns=600 * NS_PER_S))
+    return gather(warehouse, span(round(spec.hours)))
+
+
+def test_workloads_are_read_with_what_they_held_used_and_kept_in_memory(warehouse: Warehouse) -> None:
+    spec = fleet(2)
+    plan = plan_node(spec, 0)
+    found = hourly(spec, [plan], warehouse)
+    names = {f"{t.pod.workload_kind}/{t.pod.workload}" for t in plan.tenants if t.pod}
+    assert {one.workload for one in found.workloads} == names
+    for one in found.workloads:
+        assert len(one.hours) == 2
+        assert all(0 <= hour.low_ns <= hour.used_ns <= hour.high_ns <= hour.total_ns for hour in one.hours)
+        assert all(hour.memory_bytes > 0 for hour in one.hours)
+        assert sum(hour.used_ns for hour in one.hours) == 0 or "idle" not in one.name
+    held = sum(hour.total_nano or 0 for one in found.workloads for hour in one.hours)
+    (whole,) = warehouse.rows("SELECT sum(used) + sum(held_idle) FROM charges WHERE consumer_kind = 'pod'")
+    assert held == int(whole[0].scaleb(9)) > 0
+
+
+def test_a_node_whose_work_ended_is_seen_with_its_last_holder(warehouse: Warehouse) -> None:
+    spec = fleet(4)
+    plan = plan_node(spec, 0)
+    ended = replace(plan, tenants=tuple(replace(t, end_ns=START + HOUR_NS) for t in plan.tenants))
+    (found,) = [one for one in recommend(hourly(spec, [ended], warehouse), Settings()) if "node" in one.rule]
+    assert found.rule == "node_after_work"
+    assert found.team in {t.pod.namespace for t in plan.tenants if t.pod}
+    assert found.evidence.length_s == 3 * 3600
+
+
+def test_an_hour_without_the_agent_is_no_empty_node(warehouse: Warehouse) -> None:
+    """All of it is unobserved: nobody knows who held the GPUs."""
+    sets = [charge_set(START + hour * HOUR_NS, pods=["x"], nano=5) for hour in range(4)]
+    for charges in sets:
+        charges.texts = ["agent_gap" if text == "none" else "pool" if text == "pod" else text
+                         for text in charges.texts]  # fmt: skip
+        charges.used_ns[:] = charges.held_idle_ns[:] = charges.unallocated_ns[:] = 0
+        charges.unobserved_ns[:] = 10 * NS_PER_S
+    write(warehouse, sets)
+    assert recommend(gather(warehouse, span(4)), Settings()) == []
+
+
+def test_the_command_writes_what_it_recommends(warehouse: Warehouse, tmp_path: Path) -> None:
+    spec = fleet(4)
+    plan = plan_node(spec, 0)
+    ended = replace(plan, tenants=tuple(replace(t, end_ns=START + HOUR_NS) for t in plan.tenants))
+    hourly(spec, [ended], warehouse)
+    limits = tmp_path / "limits.yaml"
+    limits.write_text("kind: recommendations\nnode_idle_hours: 2\n")
+    end = "--until", f"{_instant(START + 4 * HOUR_NS)}"
+    options = ["recommend", "--url", str(warehouse.url), "--since", "4h", *end, "--settings", str(limits)]
+    result = CliRunner().invoke(app, [*options, "--json", "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    (one,) = json.loads(result.output)
+    assert one["rule"] == "node_after_work"
+    assert one["saving_month_low_nano"] <= one["saving_month_nano"] <= one["saving_month_high_nano"]
+    (written,) = (tmp_path / "out").rglob("*.yaml")
+    assert yaml.safe_load(written.read_text())["kind"] == "NodePool"
+    told = CliRunner().invoke(app, [*options, "--manifests"]).output
+    for text in ("node after work", "saves", "a month", "risk", "consolidationPolicy", "Together"):
+        assert text in told
+
+
+def test_what_is_promised_is_realised_when_it_is_done_on_the_simulator(warehouse: Warehouse) -> None:
+    """Promised from the hours before; realised by the same fleet with the change and without it."""
+    before = world(START, nodes=1)
+    write(warehouse, charged(before.past, before.plans))
+    found = recommend(gather(warehouse, span(PAST_HOURS)), before.settings)
+    for change in ("scale_to_zero", "cut_into_slices", "remove_node"):
+        (result,) = realised(before, found, only=change, most=1)
+        assert result.realised_nano == pytest.approx(result.promised_nano, rel=0.05)
+        assert result.low_nano <= result.realised_nano + ROUNDING_NANO
+        assert result.realised_nano <= result.high_nano + ROUNDING_NANO
+
+
+def _instant(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns // NS_PER_S, UTC).isoformat()
