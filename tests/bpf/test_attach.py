@@ -116,6 +116,23 @@ def test_a_library_that_nobody_has_any_more_is_let_go(bench: Bench, tmp_path: Pa
         assert bench.library.stat().st_ino in attached_files(source)
 
 
+def test_a_file_that_was_refused_is_reported_as_long_as_somebody_has_it(tmp_path: Path) -> None:
+    process = tmp_path / "proc" / "42"
+    (process / "root").mkdir(parents=True)
+    (process / "stat").write_text(f"42 (a) S {'0 ' * 18}100 1000 0\n")
+    (process / "maps").write_text("7f10-7f20 r-xp 0 fe:00 7 /libcuda.so.1\n")
+    text = process / "root" / "libcuda.so.1"
+    text.write_text("not a library\n")
+    with started(proc=tmp_path / "proc") as source:
+        for _ in range(RELEASE_AFTER_SCANS + 5):
+            assert source.refresh() == 0
+        assert [report.inode for report in source.probes() if report.error] == [text.stat().st_ino]
+        process.rename(tmp_path / "ended")
+        for _ in range(RELEASE_AFTER_SCANS + 5):
+            source.refresh()
+        assert source.probes() == []
+
+
 @contextmanager
 def overlay(below: Path, name: str) -> Iterator[Path]:
     """A container's view of an image: an overlay of its own over the same lower directory."""

@@ -169,18 +169,20 @@ class ProbeSource:
             return False
         except (OSError, BadRecord) as error:
             self._refused[file.key] = LibraryReport(file.path, *file.key, (), (), error=str(error))
-            return False
         self._found[file.key] = 0
-        return True
+        return file.key in self._libraries
 
     def _release_unused(self) -> None:
-        """Lets go of libraries that no process has had for a while: a link holds on to the file's mount."""
+        """Lets go of libraries that no process has had for a while: a link holds on to the file's mount, and
+        what was refused may be another file by then."""
         used = self._scanner.files_in_use()
         for key in list(self._found):
             self._found[key] = 0 if key in used else self._found[key] + 1
             if self._found[key] > RELEASE_AFTER_SCANS:
                 del self._found[key]
-                self._libraries.pop(key).close()
+                self._refused.pop(key, None)
+                if key in self._libraries:
+                    self._libraries.pop(key).close()
 
     def _attach(self, file: LibraryFile) -> None:
         state = self._started()
