@@ -1,4 +1,7 @@
-"""``python -m tests.chaos --seconds 120 --seed 7``: prints the seed, each fault, and the verdict."""
+"""``python -m tests.chaos --seconds 120 --seed 7``: prints the seed, each fault, and the verdict.
+
+With ``--runs 200`` seeds follow each other, several on one stack, each with nodes of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import random
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +24,7 @@ MOST_SHOWN = 30
 WARM_S = 3.0  # before the first fault
 NEARLY = 100  # records that are on their way at any time: a few windows of each node
 CATCH_UP_S = 300.0
+SEEDS_ON_A_STACK = 10  # each judges all that lies there: more would wait for the judging
 at_once = partial(print, flush=True)
 
 
@@ -37,25 +42,55 @@ def run(
 
     ``only``: the families of targets that are broken, such as worker and kafka; all where it is empty.
     """
-    say(f"seed {seed}: {seconds:g} s of faults, {nodes} nodes, {workers} workers")
-    world, verdict = World(directory, nodes, workers), Verdict()
+    world = World(directory, nodes, workers)
     try:
         world.start(late_workers=late_s > 0)
         if late_s:
             say(f"workers start {late_s:g} s late")
             world.wait_until(lambda: False, late_s)
             work_off(world, say)
-        world.wait_until(lambda: False, WARM_S)
-        targets = [name for name in world.targets if not only or name.partition("-")[0] in only]
-        _break(world, schedule(seed, seconds, sorted(targets)), seconds, say)
-        say("no more faults; the nodes end")
-        end_nodes(world, verdict)
-        began = time.monotonic()
-        rest(world, verdict)
-        verdict.facts["came to rest in s"] = round(time.monotonic() - began, 1)
-        judge(world, verdict)
+        return one(world, seed, seconds, only, say)
     finally:
         world.close()
+
+
+def run_many(
+    directory: Path, seeds: Sequence[int], seconds: float, nodes: int, workers: int, only: Sequence[str]
+) -> list[int]:
+    """Run all seeds, some of them on one stack; returns those that did not hold."""
+    failed = []
+    left = deque(seeds)
+    while left:
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            world = World(Path(place), nodes, workers)
+            try:
+                world.start()
+                for at in range(min(SEEDS_ON_A_STACK, len(left))):
+                    if at:
+                        world.begin_anew()
+                    seed = left.popleft()
+                    if one(world, seed, seconds, only, at_once).wrong:
+                        failed.append(seed)
+                        break  # what is wrong now would be wrong for every seed behind it
+            finally:
+                world.close()
+    return failed
+
+
+def one(world: World, seed: int, seconds: float, only: Sequence[str], say: Callable[[str], None]) -> Verdict:
+    """The faults of one seed in a world that runs, and what came of it."""
+    say(f"seed {seed}: {seconds:g} s of faults, {len(world.nodes)} nodes, {len(world.workers)} workers")
+    verdict = Verdict()
+    world.wait_until(lambda: False, WARM_S)
+    names = [*world.targets, *world.links, "log"]
+    targets = sorted(name for name in names if not only or name.partition("-")[0] in only)
+    _break(world, schedule(seed, seconds, targets), seconds, say)
+    say("no more faults; the nodes end")
+    end_nodes(world, verdict)
+    began = time.monotonic()
+    rest(world, verdict)
+    verdict.facts["came to rest in s"] = round(time.monotonic() - began, 1)
+    judge(world, verdict)
     for ended in world.ended:
         say(f"  ended by itself: {ended.name} ({ended.status}): {ended.said}")
     for name, value in verdict.facts.items():
@@ -98,8 +133,9 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--late", type=float, default=0, help="seconds until the workers start at all")
+    parser.add_argument("--runs", type=int, default=1, help="how many seeds, one after the other")
     parser.add_argument(
-        "--only", default="", help="break only these: worker,node,sink,kafka,registry,warehouse"
+        "--only", default="", help="break only these: worker,node,sink,kafka,registry,warehouse,link,log"
     )
     parser.add_argument("--keep", type=Path, help="directory to leave everything in")
     given = parser.parse_args()
@@ -107,8 +143,20 @@ def main() -> int:
         directory = given.keep or Path(scratch)
         directory.mkdir(parents=True, exist_ok=True)
         only = given.only.split(",") if given.only else []
-        verdict = run(directory, given.seed, given.seconds, given.nodes, given.workers, given.late, only)
-    return 1 if verdict.wrong else 0
+        if given.runs == 1:
+            verdict = run(directory, given.seed, given.seconds, given.nodes, given.workers, given.late, only)
+            return 1 if verdict.wrong else 0
+        seeds = range(given.seed, given.seed + given.runs)
+        failed = run_many(directory, seeds, given.seconds, given.nodes, given.workers, only)
+    return summed_up(len(seeds), failed)
+
+
+def summed_up(runs: int, failed: Sequence[int]) -> int:
+    """Say how many held, and how to run again what did not; the exit code."""
+    print(f"{runs - len(failed)} of {runs} seeds held", flush=True)
+    for seed in failed:
+        print(f"again: make chaos SEED={seed}", flush=True)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

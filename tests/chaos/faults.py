@@ -1,4 +1,4 @@
-"""Which fault comes when, from a seed: kills, freezes and absences, each with its end."""
+"""Which fault comes when, from a seed: kills, freezes, absences, broken connections, each with its end."""
 
 from __future__ import annotations
 
@@ -36,11 +36,20 @@ KINDS = {
         Kind("kill", "revive", 0, 9, 3),
         Kind("freeze", "thaw", 1, 9, 2),
         Kind("stop", "revive", 0, 5, 1),
+        Kind("lose", "revive", 0, 5, 1),
     ),
     "kafka": (Kind("kill", "revive", 0, 4, 1.2), Kind("freeze", "thaw", 1, 9, 0.8)),
     "registry": (Kind("kill", "revive", 1, 10, 1),),
     "warehouse": (Kind("kill", "revive", 0, 6, 1.2), Kind("freeze", "thaw", 1, 8, 0.8)),
+    "link": (
+        Kind("cut", "join", 0.5, 6, 1.5),
+        Kind("hold", "join", 1, 9, 1),
+        Kind("mute", "join", 1, 8, 1),
+        Kind("mute", "sever", 1, 8, 1),
+    ),
+    "log": (Kind("repeat", "nothing", 0, 0, 1),),
 }
+PROCESSES = frozenset({"worker", "sink", "node", "kafka", "registry", "warehouse"})
 POWER_CUT_CHANCE = 0.04  # of a fault to be the end of all processes at once, back within seconds
 
 
@@ -54,7 +63,7 @@ def schedule(seed: int, seconds: float, targets: Sequence[str]) -> list[Step]:
         free = [target for target in targets if free_at[target] <= at]
         if len(free) == len(targets) and chance.random() < POWER_CUT_CHANCE * len(targets):
             back = at + 0.5 + chance.uniform(0, 4)
-            for target in targets:
+            for target in (target for target in targets if _family(target) in PROCESSES):
                 steps += [Step(at, "kill", target), Step(back + chance.uniform(0, 2), "revive", target)]
                 free_at[target] = back + KAFKA_PAUSE_S
             at = back

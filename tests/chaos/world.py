@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from gpuledger.bus import BusSettings
+from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer
+from gpuledger.contract.errors import GpuledgerError
+from gpuledger.contract.topics import TELEMETRY
 from gpuledger.localstack import Kafka, Registry, Server
-from gpuledger.localstack.server import START_TIMEOUT_S
+from gpuledger.localstack.server import LOOPBACK, START_TIMEOUT_S
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
+from tests.chaos.links import Link
+from tests.chaos.service import Ended, Service
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = "chaos"
@@ -26,49 +30,9 @@ SILENCE_S = 3  # of a node: some restarts of an agent are longer, some shorter
 SESSION_S = 6  # the broker's lower limit: a frozen member is given up soon
 PARTITIONS = 2
 COMMAND_S = 90
+AGAIN_RECORDS = 30  # of a partition: some windows of each node
+AGAIN_S = 5.0  # a broker that is away meanwhile is not waited for
 EPOCH_BEGINS = '"epoch_begins"'  # what an agent logs once it works
-
-
-class Ended(NamedTuple):
-    """A process of ours that ended without being asked to."""
-
-    name: str
-    status: int
-    said: str
-
-
-class Service(Server):
-    """One of gpuledger's own commands; it is ready as soon as it runs."""
-
-    def __init__(self, name: str, directory: Path, arguments: Sequence[str], env: Mapping[str, str]) -> None:
-        super().__init__(directory / name)
-        self.name = name
-        self.log_path = directory / f"{name}.log"
-        self.arguments = list(arguments)
-        self.env = dict(env)
-
-    def choose_ports(self) -> None:
-        """None."""
-
-    def command(self) -> list[str]:
-        """Through env, which becomes the command: the process id stays the same."""
-        settings = [f"{name}={value}" for name, value in self.env.items()]
-        return ["/usr/bin/env", *settings, sys.executable, "-m", "gpuledger", *self.arguments]
-
-    def is_ready(self) -> bool:
-        """See Server."""
-        return True
-
-    def after_start(self) -> None:
-        """See Server."""
-
-    def ended(self) -> Ended | None:
-        """What it said last, where it ended by itself."""
-        if self._process is None or self._process.poll() is None:
-            return None
-        lines = [line for line in self.log_path.read_text(errors="replace").splitlines() if line.strip()]
-        telling = [line for line in lines if "Error" in line or "Fenced" in line] or lines
-        return Ended(self.name, self._process.returncode, telling[-1][-300:] if telling else "")
 
 
 class World:
@@ -77,10 +41,18 @@ class World:
     def __init__(self, directory: Path, nodes: int, workers: int, session_s: int = SESSION_S) -> None:
         self.directory = directory
         self._session_s = session_s
-        self.kafka = Kafka(directory / "kafka", ROOT / "build" / "stack")
+        self.links = {
+            "link-kafka": Link(lambda: self.kafka.port),
+            "link-registry": Link(lambda: self.registry.port),
+            "link-warehouse": Link(lambda: self.warehouse.port),
+        }
+        through = f"PLAINTEXT://{{host}}:{self.links['link-kafka'].port}"
+        advertised = {"advertised.listeners": f"{through},CONTROLLER://{{host}}:{{controller_port}}"}
+        self.kafka = Kafka(directory / "kafka", ROOT / "build" / "stack", advertised)
         self.registry = Registry(directory / "registry", ROOT / "build" / "stack")
         self.warehouse = EmbeddedWarehouse(directory / "warehouse")
-        self.nodes = [f"node-{number}" for number in range(nodes)]
+        self._round = 0
+        self.nodes = [f"node-0.{number}" for number in range(nodes)]
         self.workers = [f"worker-{number}" for number in range(workers)]
         self.targets: dict[str, Server] = {
             "kafka": self.kafka,
@@ -97,12 +69,19 @@ class World:
             server.begin()
         for server in self.targets.values():
             server.wait_ready()
-        self.bus = BusSettings(kafka_bootstrap=self.kafka.bootstrap, registry_url=self.registry.url)
-        env = {
+        for link in self.links.values():
+            link.start()
+        ports = {name: link.port for name, link in self.links.items()}
+        self.bus = BusSettings(
+            kafka_bootstrap=f"{LOOPBACK}:{ports['link-kafka']}",
+            registry_url=self.registry.url.replace(str(self.registry.port), str(ports["link-registry"])),
+        )
+        warehouse_url = self.warehouse.url.replace(str(self.warehouse.port), str(ports["link-warehouse"]))
+        env = self._env = {
             "PYTHONPATH": str(ROOT),
-            "GPULEDGER_KAFKA_BOOTSTRAP": self.kafka.bootstrap,
-            "GPULEDGER_REGISTRY_URL": self.registry.url,
-            "GPULEDGER_WAREHOUSE_URL": self.warehouse.url,
+            "GPULEDGER_KAFKA_BOOTSTRAP": self.bus.kafka_bootstrap,
+            "GPULEDGER_REGISTRY_URL": self.bus.registry_url,
+            "GPULEDGER_WAREHOUSE_URL": warehouse_url,
         }
         documents = [str(ROOT / "deploy" / "demo" / name) for name in ("prices.yaml", "teams.yaml")]
         for arguments in (
@@ -124,14 +103,30 @@ class World:
             self.targets[worker] = Service(worker, self.directory, ["processor"], env | more)
         sink = ["sink", "--session-timeout", str(SESSION_S)]
         self.targets["sink"] = Service("sink", self.directory, sink, env)
-        for number, node in enumerate(self.nodes):
-            self.targets[node] = Service(node, self.directory, self._agent(node, number), env)
+        self._add_nodes()
         for name, server in self.targets.items():
             if late_workers and name in self.workers:
                 self.down.add(name)
             elif not server.running:
                 server.begin()
         self.wait_until(lambda: all(self.epochs(node) for node in self.nodes), START_TIMEOUT_S)
+
+    def begin_anew(self) -> None:
+        """New nodes on the same stack, once the others have ended; what they sent stays in the ledger."""
+        for node in self.nodes:
+            del self.targets[node]
+            self.down.discard(node)
+        self._round += 1
+        self.nodes = [f"node-{self._round}.{number}" for number in range(len(self.nodes))]
+        self.ended.clear()
+        self._add_nodes()
+        for name in (*self.workers, *self.nodes):
+            self.revive(name)
+        self.wait_until(lambda: all(self.epochs(node) for node in self.nodes), START_TIMEOUT_S)
+
+    def _add_nodes(self) -> None:
+        for number, node in enumerate(self.nodes):
+            self.targets[node] = Service(node, self.directory, self._agent(node, number), self._env)
 
     def _agent(self, node: str, number: int) -> list[str]:
         return [
@@ -172,6 +167,35 @@ class World:
         self.down.discard(name)
         if not self.targets[name].running:
             self.targets[name].begin()
+
+    def lose(self, name: str) -> None:
+        """SIGKILL, and what the agent had not sent is lost with its disk; away until `revive`."""
+        self.kill(name)
+        shutil.rmtree(self.directory / f"state-{name}" / "spool", ignore_errors=True)
+
+    def cut(self, name: str) -> None:
+        """See Link, as for the others."""
+        self.links[name].cut()
+
+    def hold(self, name: str) -> None:
+        self.links[name].hold()
+
+    def mute(self, name: str) -> None:
+        self.links[name].mute()
+
+    def join(self, name: str) -> None:
+        self.links[name].join()
+
+    def sever(self, name: str) -> None:
+        self.links[name].sever()
+
+    def repeat(self, name: str) -> None:
+        """The last records of each partition come once more, as from a producer that was not answered."""
+        with contextlib.suppress(GpuledgerError):  # the broker is away: then they do not
+            send_again(self.bus)
+
+    def nothing(self, name: str) -> None:
+        """The end of a fault that is over at once."""
 
     def keep(self) -> None:
         """What a supervisor does: start again who ended by itself."""
@@ -217,6 +241,8 @@ class World:
             if self.targets[name].running and name not in ("kafka", "registry", "warehouse"):
                 self.targets[name].kill9()
             self.targets[name].stop()
+        for link in self.links.values():
+            link.close()
 
     def _reap(self, name: str) -> bool:
         """Note the end of a process that was not asked to end; True where there is one."""
@@ -227,6 +253,17 @@ class World:
         self.ended.append(ended)
         server.stop()
         return True
+
+
+def send_again(bus: BusSettings) -> None:
+    """Send the last records of each partition of gpu.telemetry once more. Raises GpuledgerError."""
+    with PartitionReader(bus, "chaos-again") as reader, Producer(bus, "chaos-again") as producer:
+        for partition in range(reader.partitions(TELEMETRY)):
+            _, end = reader.bounds(TELEMETRY, partition)
+            last = list(reader.read_range(TELEMETRY, partition, max(0, end - AGAIN_RECORDS), end))
+            producer.produce_all(
+                (Outgoing(TELEMETRY, m.key, m.value, m.headers, partition) for m in last), AGAIN_S
+            )
 
 
 def _run(arguments: Sequence[str], env: Mapping[str, str]) -> None:
