@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future
 from typing import Any
 
@@ -59,7 +59,7 @@ class Admin:
         return len(self._metadata("listing brokers").brokers)
 
     def apply(self, changes: Sequence[Change], specs: Sequence[TopicSpec]) -> None:
-        """Carry out a plan, and return once every broker's view has the new topics.
+        """Carry out a plan, and return once a broker shows the new topics and settings.
 
         Raises KafkaUnavailable where a topic appeared meanwhile: plan again.
         """
@@ -74,7 +74,7 @@ class Admin:
             self._create(new)
         if settings:
             self._alter(settings)
-        self._await_visible([spec.name for spec in new])
+        self._await_visible({spec.name for spec in new}, [change for change in changes if change.setting])
 
     def _metadata(self, doing: str) -> ClusterMetadata:
         try:
@@ -97,12 +97,18 @@ class Admin:
                     raise Refused(f"{name}: {error.args[0].str()}") from error
                 raise typed(error, f"creating {name}") from error
 
-    def _await_visible(self, created: Sequence[str]) -> None:
+    def _await_visible(self, created: Set[str], changed: Sequence[Change]) -> None:
         # the controller answers before the brokers have heard of it
         deadline = time.monotonic() + REQUEST_TIMEOUT_S
-        while created and not set(created) <= set(self.topics()):
+        while created or changed:
+            shown = self.topics()
+            if created <= shown.keys() and all(
+                shown[change.topic].config.get(change.setting) == change.after for change in changed
+            ):
+                return
             if time.monotonic() > deadline:
-                raise KafkaUnavailable(f"{', '.join(created)} were created, and the brokers do not show them")
+                names = sorted(created | {change.topic for change in changed})
+                raise KafkaUnavailable(f"{', '.join(names)} were changed, and the brokers do not show it")
             time.sleep(VISIBLE_POLL_S)
 
     def _alter(self, settings: Mapping[str, list[ConfigEntry]]) -> None:
