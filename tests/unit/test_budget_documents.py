@@ -71,7 +71,7 @@ def test_a_burn_rate_rule_has_the_usual_two_speeds() -> None:
         ("    gpu_hours: 5\n    starts: 2027-01-01\n", "period fixed needs starts and ends"),
         ("    gpu_hours: 5\n    scope: {queue: x}\n", "budgets.0.scope.queue"),
         ("    gpu_hours: 5\n    counts: [wasted]\n", ":6: budgets.0.counts"),
-        ("    gpu_hours: 5\n    rules: [{kind: weather}]\n", "budgets.0.rules.0.kind"),
+        ("    gpu_hours: 5\n    rules: [{kind: weather}]\n", "budgets.0.rules.0"),
         (
             "    gpu_hours: 5\n    rules: [{kind: burn_rate, fast: {factor: 2, long: 1h, short: 2h}}]\n",
             "shorter",

@@ -5,7 +5,8 @@ gpu.charges), ``Sums`` and ``Lives`` (second stage). The shell around it is ``gp
 """
 
 from gpuledger.budgets.catalog import Catalog, Meter
-from gpuledger.budgets.conditions import Condition, conditions
+from gpuledger.budgets.condition import Condition
+from gpuledger.budgets.conditions import conditions
 from gpuledger.budgets.counting import PartitionCount
 from gpuledger.budgets.lines import Lines, Replaced, Window, WindowCharges, lines_of
 from gpuledger.budgets.lives import Lives

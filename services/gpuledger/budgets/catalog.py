@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from functools import cached_property
 
+from gpuledger.budgets.history import BUCKET_NS
 from gpuledger.budgets.lines import CATEGORIES, Amounts, Payer
 from gpuledger.budgets.periods import Period, bucket_length_ns, period_of
 from gpuledger.budgets.rates import Rates
@@ -81,8 +82,11 @@ class Meter:
 
     def _lengths(self) -> tuple[int, ...]:
         found = set()
-        if any(rule.kind == "burn_rate" for rule in self.budget.rules):
+        kinds = {rule.kind for rule in self.budget.rules}
+        if "burn_rate" in kinds:
             found.add(BURN_BUCKET_NS)
+        if kinds & {"forecast", "anomaly"}:
+            found.add(BUCKET_NS)
         if self.budget.rolling_ns is not None:
             found.add(bucket_length_ns(self.budget.rolling_ns))
         return tuple(sorted(found))

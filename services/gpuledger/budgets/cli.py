@@ -12,6 +12,7 @@ from prometheus_client import start_http_server
 from pydantic import ValidationError
 
 from gpuledger.budgets.settings import BudgetSettings
+from gpuledger.budgets.status_cli import status
 from gpuledger.budgets.topics_read import TopicsRead
 from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, SchemaRegistry, framed
 from gpuledger.bus.repeats import quieten
@@ -32,11 +33,13 @@ budgets_app = typer.Typer(
     rich_markup_mode=None,
 )
 budget_app = typer.Typer(
-    help="What people say about breaches of budgets.",
+    help="How budgets stand, and what people say about their breaches.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
 )
+
+budget_app.command("status")(status)
 
 Target = Annotated[str, typer.Argument(help="Id of a breach, or with --budget of a budget.")]
 OfBudget = Annotated[bool, typer.Option("--budget", help="All breaches of that budget, also later ones.")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpuledger.budgets.conditions import Condition
+from gpuledger.budgets.condition import Condition
 from gpuledger.budgets.notes import Notes, Said
 from gpuledger.budgets.sums import Sums
 from gpuledger.budgets.words import link_of, sentence
@@ -110,7 +110,7 @@ class Lives:
             speed=condition.speed,
             factor_nano=condition.factor_nano,
             at_ns=sums.newest_end_ns,
-            why=why,
+            why=f"{why}; {condition.told}" if condition.told else why,
         )
         breach = replace(breach, message=sentence(breach), link=link_of(self._link, breach))
         return replace(breach, **self.notes.on(breach)._asdict())

@@ -50,6 +50,12 @@ class Ring:
         numbers: Longs = np.arange(low, high + 1)
         return int(self._values[numbers % self._values.size].sum())
 
+    def values(self, first_ns: int, count: int) -> Longs:
+        """The amounts of ``count`` buckets from the one that starts at ``first_ns`` on; 0 where not kept."""
+        numbers = first_ns // self.length_ns + np.arange(count)
+        kept = (numbers > self.newest - self._values.size) & (numbers <= self.newest)
+        return np.where(kept, self._values[numbers % self._values.size], 0)
+
     def items(self) -> Iterator[tuple[int, int]]:
         """(start, amount) of each bucket that has one."""
         for number in range(max(0, self.newest - self._values.size + 1), self.newest + 1):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from gpuledger.budgets.columns import buckets_of, drivers_of, largest
 from gpuledger.budgets.contribution import Driver
 from gpuledger.budgets.counting import PERIODS_KEPT
 from gpuledger.budgets.rings import Ring
+from gpuledger.contract.columns import Doubles
 from gpuledger.contract.records import BreachDriver, BudgetSubtotal
 
 DRIVERS_SHOWN = 5
@@ -80,6 +83,11 @@ class Sums:
         """What the buckets that start in [first, end) hold, in the unit of the budget's amount."""
         rings = self._rings.get((key, length_ns), {})
         return sum(ring.sum(first_ns, end_ns) for ring in rings.values())
+
+    def buckets(self, key: str, length_ns: int, first_ns: int, count: int) -> Doubles:
+        """What each of ``count`` buckets holds, from the one that starts at ``first_ns`` on (float64)."""
+        rings = self._rings.get((key, length_ns), {}).values()
+        return sum((ring.values(first_ns, count).astype(np.float64) for ring in rings), np.zeros(count))
 
     def drivers(self, key: str, starts_ns: Iterable[int]) -> list[BreachDriver]:
         """The five pods and workloads that count most in those periods."""

@@ -22,17 +22,26 @@ _SAYS = {
 def sentence(breach: Breach) -> str:
     """One sentence for people: what, how much, since when, and when it will be used up."""
     name = breach.budget_name or breach.budget_id
-    line = (
-        f"{breach.threshold_ppm / _PPM_OF_PERCENT:g}% of {_amount(breach)}"
-        if breach.rule == "threshold"
-        else f"{breach.factor_nano / NANO_PER_UNIT:.1f} times the even pace of {_amount(breach)} "
-        f"({breach.speed})"
+    told = (
+        f"{name} {_SAYS[breach.state]} {_line(breach)}: {_spent(breach)} since {_day(breach.period_start_ns)}"
     )
-    told = f"{name} {_SAYS[breach.state]} {line}: {_spent(breach)} since {_day(breach.period_start_ns)}"
     if breach.forecast_low_ns is not None and breach.forecast_high_ns is not None:
         low, high = _day(breach.forecast_low_ns), _day(breach.forecast_high_ns)
         told += f", used up {low}" if low == high else f", used up between {low} and {high}"
     return f"{told} ({breach.why})"
+
+
+def _line(breach: Breach) -> str:
+    factor = f"{breach.factor_nano / NANO_PER_UNIT:.1f}"
+    match breach.rule:
+        case "burn_rate":
+            return f"{factor} times the even pace of {_amount(breach)} ({breach.speed})"
+        case "forecast":
+            return f"the line of its forecast for {_amount(breach)}"
+        case "anomaly":
+            return f"what is usual at this time of day, by {factor} robust deviations"
+        case _:
+            return f"{breach.threshold_ppm / _PPM_OF_PERCENT:g}% of {_amount(breach)}"
 
 
 def link_of(template: str, breach: Breach) -> str:

@@ -135,6 +135,35 @@ class BurnRateModel(Strict):
         return BudgetRule(self.kind, parameters)
 
 
+class ForecastModel(Strict):
+    """``kind: forecast``: even the low end of what is expected by the period's end reaches so much."""
+
+    kind: Literal["forecast"]
+    reaches: Threshold = WHOLE_PPM
+    pending: Span | None = None
+
+    def record(self) -> BudgetRule:
+        """As it stands in a version."""
+        parameters = {"pending_ns": str(self.pending or 0), "reaches_ppm": str(self.reaches)}
+        return BudgetRule(self.kind, parameters)
+
+
+class AnomalyModel(Strict):
+    """``kind: anomaly``: the latest two hours lie so many robust deviations above the same hours of other
+    days, and by so much of the amount."""
+
+    kind: Literal["anomaly"]
+    deviations: Factor = 6 * NANO_PER_UNIT
+    least: Threshold = WHOLE_PPM // 100
+
+    def record(self) -> BudgetRule:
+        """As it stands in a version."""
+        return BudgetRule(self.kind, {"deviations_nano": str(self.deviations), "least_ppm": str(self.least)})
+
+
+Rule = Annotated[BurnRateModel | ForecastModel | AnomalyModel, Field(discriminator="kind")]
+
+
 class BudgetModel(Strict):
     """An amount for a scope and a period."""
 
@@ -153,7 +182,7 @@ class BudgetModel(Strict):
     counts: Annotated[list[Category], BeforeValidator(_counts)] = Field(
         default=["used", "held_idle"], min_length=1
     )
-    rules: list[BurnRateModel] = Field(default_factory=list, max_length=10)
+    rules: list[Rule] = Field(default_factory=list, max_length=10)
     effective_from: Instant = 0
     effective_to: Instant | None = None
 
@@ -175,6 +204,8 @@ class BudgetModel(Strict):
             raise ValueError("a threshold is there twice")
         if len({rule.kind for rule in self.rules}) < len(self.rules):
             raise ValueError("a rule of each kind at most")
+        if self.period == "rolling" and any(rule.kind == "forecast" for rule in self.rules):
+            raise ValueError("a rolling period has no end, so nothing is forecast for it")
         if self.effective_to is not None and self.effective_to <= self.effective_from:
             raise ValueError("effective_to is not after effective_from")
         fixed = self.starts is not None and self.ends is not None

@@ -1,0 +1,49 @@
+"""What is spent, how fast, and when the amount will be used up at that pace."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from gpuledger.budgets.catalog import BURN_BUCKET_NS, Meter
+from gpuledger.budgets.periods import Period, bucket_length_ns
+from gpuledger.budgets.sums import Spent, Sums
+from gpuledger.contract.windows import HOUR_NS
+
+RECENT_NS = 6 * HOUR_NS  # of the second of the two paces that a forecast goes by
+
+
+def spent_in(meter: Meter, period: Period, sums: Sums) -> Spent:
+    """What is counted in a period. Of a rolling one, what is measured in its amount's unit alone."""
+    rolling_ns = meter.budget.rolling_ns
+    if rolling_ns is None:
+        return sums.spent(meter.key, period.start_ns)
+    length_ns = bucket_length_ns(rolling_ns)
+    amount = sums.bucketed(meter.key, length_ns, period.end_ns - rolling_ns, period.end_ns)
+    through_ns = sums.newest_end_ns
+    return Spent(amount, 0, 0, through_ns) if meter.money else Spent(0, amount, 0, through_ns)
+
+
+def pace_over(meter: Meter, span_ns: int, sums: Sums) -> Fraction:
+    """Amount a ns over the buckets of a span, the one under way included for as far as it has come."""
+    now_ns = sums.newest_end_ns
+    first_ns = (now_ns - 1) // BURN_BUCKET_NS * BURN_BUCKET_NS + BURN_BUCKET_NS - span_ns
+    if span_ns == BURN_BUCKET_NS:
+        first_ns -= BURN_BUCKET_NS  # a bucket that has just begun says nothing yet
+    return Fraction(sums.bucketed(meter.key, BURN_BUCKET_NS, first_ns, now_ns), now_ns - first_ns)
+
+
+def forecast_of(meter: Meter, period: Period, amount: int, sums: Sums) -> tuple[int, int] | None:
+    """Earliest and latest instant at which the amount is used up, by the period's pace and the recent one.
+
+    None where it is used up, nothing is spent, or the period rolls.
+    """
+    now_ns, left = sums.newest_end_ns, meter.amount - amount
+    if meter.budget.rolling_ns is not None or left <= 0 or now_ns <= period.start_ns:
+        return None
+    paces = [Fraction(amount, now_ns - period.start_ns)]
+    if BURN_BUCKET_NS in meter.bucket_lengths_ns:
+        paces.append(pace_over(meter, min(RECENT_NS, max(BURN_BUCKET_NS, now_ns - period.start_ns)), sums))
+    going = [pace for pace in paces if pace > 0]
+    if not going:
+        return None
+    return now_ns + int(left / max(going)), now_ns + int(left / min(going))
