@@ -148,14 +148,14 @@ def main() -> int:
             return 1 if verdict.wrong else 0
         seeds = range(given.seed, given.seed + given.runs)
         failed = run_many(directory, seeds, given.seconds, given.nodes, given.workers, only)
-    return summed_up(len(seeds), failed)
+    return summed_up(len(seeds), failed, given.seconds)
 
 
-def summed_up(runs: int, failed: Sequence[int]) -> int:
+def summed_up(runs: int, failed: Sequence[int], seconds: float) -> int:
     """Say how many held, and how to run again what did not; the exit code."""
     print(f"{runs - len(failed)} of {runs} seeds held", flush=True)
     for seed in failed:
-        print(f"again: make chaos SEED={seed}", flush=True)
+        print(f"again: make chaos SEED={seed} CHAOS_SECONDS={seconds:g}", flush=True)
     return 1 if failed else 0
 
 

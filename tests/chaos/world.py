@@ -78,7 +78,7 @@ class World:
         )
         warehouse_url = self.warehouse.url.replace(str(self.warehouse.port), str(ports["link-warehouse"]))
         env = self._env = {
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'services'}",
             "GPULEDGER_KAFKA_BOOTSTRAP": self.bus.kafka_bootstrap,
             "GPULEDGER_REGISTRY_URL": self.bus.registry_url,
             "GPULEDGER_WAREHOUSE_URL": warehouse_url,

@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
-from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.archive.archiver import Archiver
+from gpuledger.archive.store import Directory
+from gpuledger.bus import BusSettings, PartitionReader, SchemaRegistry, apply_topics, register_all
 from gpuledger.cli import app
 from gpuledger.contract import topics
+from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import GpuledgerError, exit_status
 from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import NodeKey
@@ -80,12 +85,26 @@ def write(warehouse: Warehouse, sets: Sequence[ChargeSet]) -> None:
     warehouse.insert_arrow("charge_windows", charge_windows(arrivals))
 
 
+def delete_all(bus: BusSettings) -> None:
+    """As retention does."""
+    with PartitionReader(bus, "test") as reader:
+        _, end = reader.bounds(topics.TELEMETRY, 0)
+    admin = AdminClient(dict(bus.client_config()))
+    for deleted in admin.delete_records([TopicPartition(topics.TELEMETRY, 0, end)]).values():
+        deleted.result(PATIENCE_S)
+
+
 def at(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def test_the_reason_of_a_charge_is_computed_again_and_held_against_the_ledger(
-    own_bus: BusSettings, sender: Sender, workers: Workers, warehouse: Warehouse, explain: Explain
+    own_bus: BusSettings,
+    sender: Sender,
+    workers: Workers,
+    warehouse: Warehouse,
+    explain: Explain,
+    tmp_path: Path,
 ) -> None:
     sender.prices()
     start, node = recent_start(30), Node(NodeKey("c", "n"))
@@ -131,6 +150,17 @@ def test_the_reason_of_a_charge_is_computed_again_and_held_against_the_ledger(
         code, found = explain("--node", "n", "--at", at(start + later * WINDOW_NS), "--json")
         assert code == 0, found["windows"][0]["differences"]
         assert found["windows"][0]["rows"]
+
+    store = Directory(tmp_path / "archive")
+    archiver = Archiver(own_bus, store, SystemClock())
+    archiver.run(lambda: False, once=True)
+    archiver.close()
+    delete_all(own_bus)
+    code, text = explain(*pod)
+    assert (code, "give an archive with --archive" in text) == (2, True)
+    code, found = explain(*pod, "--archive", store.url, "--json")
+    assert code == 0, found["windows"][0]["differences"]
+    assert found["windows"][0] == reason
 
 
 def test_a_ledger_that_says_something_else_is_found_out(
