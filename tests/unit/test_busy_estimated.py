@@ -166,3 +166,17 @@ def test_whose_calls_are_not_seen_had_at_most_what_the_device_shows():
         assert (row["used_ns"], row["evidence"]) == (1_250_000_000, "equal_active")
         assert row["confidence_low_ns"] == 0
         assert 2_500_000_000 <= row["confidence_high_ns"] <= 3_000_000_000
+
+
+@pytest.mark.parametrize(("measured", "evidence"), [(0.55, "busy_estimated"), (0.75, "process_measured")])
+def test_an_estimate_that_the_device_confirms_stands_before_samples_but_not_against_them(measured, evidence):
+    """Two that each wait for 10 s have half; NVML says 55 %, which its sampling explains, or 75 %, which it
+    does not."""
+    calls = Calls([A, B]).busy(0, 10).busy(0, 10, process=1)
+    sampled = [samples([(Field.ENGINE_ACTIVE, 0, 10, 1.0)])]
+    for number, (process, part) in enumerate(((A, measured), (B, 1 - measured))):
+        each = [(Field.PROCESS_SM_UTILIZATION, i, 1, part) for i in range(10)]
+        sampled.append(samples(each, 3 + number, processes=[process], of_process=0))
+    row = row_of(charge(calls, sampled), "a")
+    assert row["evidence"] == evidence
+    assert row["used_ns"] == pytest.approx((5 if evidence == "busy_estimated" else 7.5) * S)

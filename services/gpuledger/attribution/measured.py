@@ -5,9 +5,10 @@ not at all. It is plausible when every process that had work outstanding for mor
 samples that cover at least 80 % of it; when no witnessed process was measured busier than it had work
 outstanding, give or take 5 % of the piece; and when the sum agrees with A within 10 % of the piece. It steps
 back behind an estimate that is not in doubt where the samples scatter more than the estimate can be wrong by,
-and their scatter explains the difference. It is contradicted by the kernel's view where a process was
-measured 2 % of the piece below the time in which it alone had work outstanding, and its end was seen: NVML
-missed a burst then, since a sample may speak for a sixth of the second between two.
+and their scatter explains the difference; and behind one that the device's own total confirms to three
+points, unless they are ten apart. It is contradicted by the kernel's view where a process was measured 2 % of
+the piece below the time in which it alone had work outstanding, and its end was seen: NVML missed a burst
+then, since a sample may speak for a sixth of the second between two.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ MEASURED_TOLERANCE = 0.10  # of a piece; what sampling at 1 Hz over 10 s may be 
 MISSED_POINTS = 0.02  # of a piece; processor sharing was within 1.3 points where it applies
 SCATTER_POINTS = 0.01  # of a piece; with a larger standard error the samples say less than the estimate
 SCATTER_ERRORS = 2  # standard errors: within them the difference is chance
+CONFIRMED_POINTS = 0.03  # of a piece; so near to the device's total the calls explain it
 CERTAIN = 0.05  # of outstanding time in doubt; with less, processor sharing applies
 
 
@@ -35,7 +37,7 @@ def plausible(length: int, engine_ns: float | None, processes: list[ProcessView]
         surely = 0.0 if process.mostly_unseen else process.alone
         if process.measured < surely - MISSED_POINTS * length:
             return False
-    if _is_chance(length, engine_ns, processes):
+    if _is_chance(length, engine_ns, processes) or _is_confirmed(length, engine_ns, processes):
         return False
     total = sum(process.measured for process in processes)
     if engine_ns is None:
@@ -49,6 +51,22 @@ def above_the_device(length: int, engine_ns: float | None, processes: list[Proce
     total = sum(process.measured for process in processes)
     most = length if engine_ns is None else min(engine_ns, length)
     return total > most + MEASURED_TOLERANCE * length
+
+
+def _is_confirmed(length: int, engine_ns: float | None, processes: list[ProcessView]) -> bool:
+    """Whether the estimate is not in doubt, the device's own total says the same, and no process was measured
+    so differently that the calls must have missed something."""
+    active = [process for process in processes if process.outstanding > 0 or process.measured > 0]
+    if engine_ns is None:
+        return False
+    estimates = [process.demand if process.known else process.estimated for process in active]
+    certain = all(
+        process.witnessed
+        and process.doubtful <= CERTAIN
+        and abs(process.measured - estimate) <= MEASURED_TOLERANCE * length
+        for process, estimate in zip(active, estimates, strict=True)
+    )
+    return certain and abs(sum(estimates) - engine_ns) <= CONFIRMED_POINTS * length
 
 
 def _is_chance(length: int, engine_ns: float | None, processes: list[ProcessView]) -> bool:
