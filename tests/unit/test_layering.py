@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "charge": {"contract", "pricing", "attribution", "agent"},
     "simulate": {"contract", "bus", "pricing"},
     "processor": {"contract", "bus", "pricing", "attribution"},
-    "budgets": {"contract", "bus", "pricing", "warehouse", "processor", "logs"},
+    "budgets": {"contract", "bus", "pricing", "warehouse", "processor", "logs", "configuration", "spend"},
     "configuration": {"contract", "bus", "pricing", "warehouse"},
     "warehouse": {"contract", "localstack"},
     "sink": {"contract", "bus", "logs", "warehouse"},

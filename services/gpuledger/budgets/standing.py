@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,8 @@ class Standing:
     """How a budget stands. Amounts are 1e-9 of its currency, or GPU-ns where it is in GPU-hours.
 
     ``counted_from_ns`` is later than the period's start where the budget came to hold within it. ``burn`` has
-    the pace over each of BURN_NS as a multiple of the even pace. ``forecast`` is what is expected at the end of
-    the period, ``by_history`` whether a model of the budget's own history says so or its pace alone.
+    the pace over each of BURN_NS as a multiple of the even pace. ``forecast`` is what is expected at the end
+    of the period, ``by_history`` whether a model of the budget's own history says so or its pace alone.
     ``used_up_ns`` is when the amount is used up by that, None where it is not within the period.
     """
 
@@ -121,7 +122,7 @@ def _history_start_ns(now_ns: int) -> int:
 def _statement(cuts: Sequence[int], now_s: int) -> tuple[str, dict[str, Any]]:
     parts = [
         (stretch, {"segment": str(number)})
-        for number, (start, end) in enumerate(zip(cuts, cuts[1:], strict=False))
+        for number, (start, end) in enumerate(pairwise(cuts))
         for stretch in stretches(Span(start, end), now_s, fine=False)
     ]
     amounts = [f"{name}_ns" for name in CATEGORIES]
@@ -138,8 +139,8 @@ def _statement(cuts: Sequence[int], now_s: int) -> tuple[str, dict[str, Any]]:
 
 def _deal(row: Sequence[Any], plan: Plan, rates: Rates, asked: Mapping[Meter, _Asked]) -> None:
     """Give a row to every budget that its payer is in."""
-    cluster, *names, currency, segment, bucket = row[:9]
-    payer = Payer(*map(str, names), pod="", currency=currency)
+    cluster, team, cost_centre, namespace, workload, gpu_model, currency, segment, bucket = row[:9]
+    payer = Payer(team, cost_centre, namespace, workload, gpu_model, "", currency)
     amounts = (*map(int, row[9:13]), *map(nano_from_decimal, row[13:17]))
     for meter in plan.meters_of(cluster, payer):
         if meter not in asked:
@@ -158,15 +159,9 @@ def _standing(one: _Asked, cuts: Sequence[int], now_ns: int) -> Standing:
     now_s = now_ns // NS_PER_S
     counted = _since(one.slices, cuts, _cut_s(one.from_ns // NS_PER_S, now_s))
     spent = sum(part.amount for part in counted)
-    length_ns = one.period.end_ns - one.period.start_ns
-    even = Fraction(one.meter.amount, length_ns)
+    even = Fraction(one.meter.amount, one.period.end_ns - one.period.start_ns)
     fast, slow = (
-        float(
-            sum(part.amount for part in _since(one.slices, cuts, now_s - span_ns // NS_PER_S))
-            / span_ns
-            / even
-        )
-        for span_ns in BURN_NS
+        float(Fraction(_spent(one.slices, cuts, now_s - span // NS_PER_S), span) / even) for span in BURN_NS
     )
     ahead = _Ahead(one, spent, now_ns)
     rolls = one.meter.budget.rolling_ns is not None
@@ -187,6 +182,10 @@ def _standing(one: _Asked, cuts: Sequence[int], now_ns: int) -> Standing:
 def _since(slices: Iterable[_Slice], cuts: Sequence[int], at_s: int) -> list[_Slice]:
     first = bisect_left(cuts, at_s)
     return [part for part in slices if part.segment >= first]
+
+
+def _spent(slices: Iterable[_Slice], cuts: Sequence[int], at_s: int) -> int:
+    return sum(part.amount for part in _since(slices, cuts, at_s))
 
 
 class _Ahead:

@@ -78,7 +78,7 @@ def _remarks(found: Sequence[Standing]) -> Iterable[Text]:
         )
         yield Text(text, style="bold red")
     if any(one.unconverted_nano for one in found):
-        text = "NO RATE into the budget's currency for some of the money (marked !): not in its amount."
+        text = "NO RATE into the budget's currency for some of the money (marked !): not counted."
         yield Text(text, style="bold red")
     for one in found:
         if one.counted_from_ns > one.period.start_ns:

@@ -42,12 +42,12 @@ def stretches(span: Span, now_s: int, fine: bool) -> list[Stretch]:
 
 
 def source(
-    parts: Iterable[tuple[Stretch, Mapping[str, str]]], columns: Iterable[str]
+    parts: Iterable[tuple[Stretch, Mapping[str, str]]], columns: Iterable[str], commitments: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """A subquery of the ledger's rows in the stretches, and its parameters.
 
     Each row has ``columns``, ``at_s`` (its window's or hour's start, s since the epoch) and the constants
-    that are given for its stretch (name -> SQL). Unused commitments are not in it: they are outside the law.
+    that are given for its stretch (name -> SQL). Unused commitments are outside the law: in it only if asked.
     """
     selects: list[str] = []
     parameters: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def source(
             f"SELECT {listed}, toUnixTimestamp({time}) AS at_s{given}\nFROM {view}\n"
             f"WHERE {time} >= fromUnixTimestamp({{from{number}:UInt32}})\n"
             f"  AND {time} < fromUnixTimestamp({{until{number}:UInt32}})\n"
-            "  AND reason != 'commitment'"
+            + ("" if commitments else "  AND reason != 'commitment'")
         )
         parameters |= {f"from{number}": stretch.span.start_s, f"until{number}": stretch.span.until_s}
     return "(\n" + "\nUNION ALL\n".join(selects) + "\n)", parameters
