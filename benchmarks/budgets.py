@@ -71,11 +71,12 @@ BUDGETS = 1_000
 NAMESPACES, TEAMS, WORKLOADS = 400, 300, 300
 PARTITIONS = 24
 WINDOW_NS = 10 * NS_PER_S
-WINDOWS = 8
+WINDOWS = 6
 NANO_OF_ROW = 1_000_000
 BASELINE_SETS = 50
 CORE_SETS = 1_000
 RUNS = 5
+START_NS = 90 * NS_PER_S  # until the windows are made and the worker has its partitions
 PATIENCE_S = 120.0
 NS_PER_MS = 1_000_000
 SCOPES = (("namespace", NAMESPACES), ("team", TEAMS), ("workload", WORKLOADS))
@@ -151,9 +152,7 @@ def budgets(from_ns: int) -> list[Budget]:
             currency="USD",
             thresholds_ppm=longs([1_000_000]),
             counts=["used", "held_idle"],
-            rules=[
-                BudgetRule("burn_rate", never)
-            ],
+            rules=[BudgetRule("burn_rate", never)],
         )
         for number, ((name, value), rows) in enumerate(scopes)
     ]
@@ -228,12 +227,15 @@ class Stack:
     producer: Producer
     workers: BudgetWorkers
 
-    def charge(self, window_start_ns: int) -> None:
-        """All sets of a window, written as soon as it has ended."""
-        records = [
+    def sets(self, window_start_ns: int) -> list[Outgoing]:
+        """All sets of a window as their bytes in Kafka."""
+        return [
             Outgoing(topics.CHARGES, NodeKey(one.cluster, one.node).key, framed(self.registry, one))
             for one in (charge_set(node, window_start_ns) for node in range(NODES))
         ]
+
+    def charge(self, window_start_ns: int, records: Sequence[Outgoing]) -> None:
+        """Write the sets of a window as soon as it has ended."""
         while time.time_ns() < window_start_ns + WINDOW_NS:
             time.sleep(0.01)
         self.producer.produce_all(records)
@@ -266,14 +268,15 @@ def at(values: Sequence[int], share: float) -> float:
     return float(values[min(len(values) - 1, int(share * len(values)))])
 
 
-def recovery_s(stack: Stack, killed: Any) -> float:
+def recovery_s(stack: Stack, killed: Any, again_ns: int) -> float:
     """From a kill to the first subtotal of another worker."""
+    records = stack.sets(again_ns)
     before = sum(1 for _ in stack.read(topics.BUDGET_SUBTOTALS))
     killed.kill()
     killed_ms = time.time_ns() // NS_PER_MS
     killed.wait(10)
     stack.workers.start()
-    stack.charge(time.time_ns() // WINDOW_NS * WINDOW_NS - WINDOW_NS)
+    stack.charge(again_ns, records)
     deadline = time.monotonic() + PATIENCE_S
     while len(found := [ms for ms, _ in stack.read(topics.BUDGET_SUBTOTALS)]) <= before:
         if time.monotonic() > deadline:
@@ -295,7 +298,7 @@ def live_figures() -> None:
             apply_topics(bus, partitions=PARTITIONS, replication=1)
             workers = BudgetWorkers(bus, Path(folder))
             stack = Stack(bus, registry, producer, workers)
-            first_ns = (time.time_ns() // WINDOW_NS + 4) * WINDOW_NS
+            first_ns = (time.time_ns() + START_NS) // WINDOW_NS * WINDOW_NS
             document = BudgetsVersion(version=1, active_from_ns=0, budgets=budgets(first_ns))
             value = framed(registry, document)
             producer.produce_all([Outgoing(topics.BUDGETS, b"budgets", value, partition=0)])
@@ -308,13 +311,17 @@ def live_figures() -> None:
 def measure(stack: Stack, first_ns: int) -> None:
     """Windows in real time, then a kill."""
     worker = stack.workers.start()
-    for number in range(WINDOWS):
-        stack.charge(first_ns + number * WINDOW_NS)
+    starts_ns = [first_ns + number * WINDOW_NS for number in range(WINDOWS)]
+    windows = [stack.sets(start_ns) for start_ns in starts_ns]
+    if time.time_ns() > first_ns:
+        raise SystemExit("this machine is too slow to make the windows in time")
+    for start_ns, records in zip(starts_ns, windows, strict=True):
+        stack.charge(start_ns, records)
     stack.workers.await_that(lambda: len(latencies_ms(stack)) >= BUDGETS, PATIENCE_S, "every breach")
     took, base = latencies_ms(stack), charge_latencies_ms(stack)
     states = [decode(BudgetState, body) for _, body in stack.read(topics.BUDGET_STATE)]
     kept = sum(len(encode(state)) for parts in newest(states).values() for state in parts)
-    again_s = recovery_s(stack, worker)
+    again_s = recovery_s(stack, worker, first_ns + WINDOWS * WINDOW_NS)
     write_figure(
         "budgets_latency",
         at(took, 0.99) / 1000,

@@ -1,6 +1,6 @@
 """Breaches under random faults equal what a simple reference finds in the final ledger, each told once.
 
-``GPULEDGER_BUDGET_RUNS`` sets the number of random histories (default 120).
+``GPULEDGER_BUDGET_RUNS`` sets the number of random histories (default 60).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuledger.contract.records import Breach
 from gpuledger.contract.windows import DAY_NS
 from tests.support.budget_world import KNOWN_WINDOWS, START_NS, WINDOW_NS, WINDOWS, World, reference
 
-RUNS = int(os.environ.get("GPULEDGER_BUDGET_RUNS", "120"))
+RUNS = int(os.environ.get("GPULEDGER_BUDGET_RUNS", "60"))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -13,7 +13,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
-GPULEDGER = ("topics", "schemas", "processor", "sink", "agent")
+GPULEDGER = ("topics", "schemas", "processor", "sink", "budgets", "agent")
 
 
 @pytest.fixture(scope="module")

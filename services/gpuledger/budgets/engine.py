@@ -12,8 +12,9 @@ from faust.types import TP
 
 from gpuledger.budgets import metrics
 from gpuledger.budgets.catalog import Catalog
+from gpuledger.budgets.decoding import decoded
 from gpuledger.budgets.first_stage import FirstStage
-from gpuledger.budgets.lines import Replaced, Window, WindowCharges, charges_of
+from gpuledger.budgets.lines import Replaced, Window, WindowCharges
 from gpuledger.budgets.replaced import replaced
 from gpuledger.budgets.second_stage import SecondStage
 from gpuledger.budgets.settings import BudgetSettings
@@ -28,10 +29,9 @@ from gpuledger.bus import (
     committed_offsets,
 )
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
-from gpuledger.contract.errors import BadRecord, Fenced, Unavailable
-from gpuledger.contract.records import BudgetSubtotal, ChargeSet, decode_as
+from gpuledger.contract.errors import Fenced, Unavailable
+from gpuledger.contract.records import BudgetSubtotal
 from gpuledger.contract.topics import BUDGET_SUBTOTALS, CHARGES
-from gpuledger.contract.wire import unframe
 from gpuledger.warehouse import Warehouse, connect
 
 STAGE = "budgets"
@@ -179,23 +179,18 @@ class Engine:
 
     def _charges(self, records: Sequence[Incoming]) -> dict[int, list[WindowCharges]]:
         """The charge sets, by partition; what is none goes to dead letters."""
-        found: dict[int, list[WindowCharges]] = {}
-        refused: list[tuple[Incoming, BadRecord]] = []
-        for record in records:
-            stage = self._first.get(record.partition)
-            if stage is None or record.offset < stage.count.position:
-                continue
-            try:
-                schema_id, body = unframe(record.value or b"")
-                charges = decode_as(ChargeSet, body, self._registry.schema(schema_id))
-            except BadRecord as error:
-                refused.append((record, error))
-                continue
-            one = charges_of(charges, record.offset, record.timestamp_ms)
-            found.setdefault(record.partition, []).append(one)
+        ours = [
+            record
+            for record in records
+            if (stage := self._first.get(record.partition)) and record.offset >= stage.count.position
+        ]
+        taken, refused = decoded(self._registry, ours)
         if refused:
             self._dead_letters.publish(refused)
             metrics.RECORDS_REFUSED.inc(len(refused))
+        found: dict[int, list[WindowCharges]] = {}
+        for record, charges in taken:
+            found.setdefault(record.partition, []).append(charges)
         return found
 
     def _count(self, charges: Mapping[int, Sequence[WindowCharges]]) -> None:
