@@ -6,6 +6,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,19 @@ def test_a_warehouse_without_the_table_of_breaches_has_no_budgets(
 
 def test_an_empty_ledger_has_no_values(warehouse: Warehouse, database_url: str) -> None:
     assert set(told(database_url)) == {"exporter_folded_groups"}
+
+
+def test_a_month_is_its_closed_hours_and_the_running_one_each_once(
+    warehouse: Warehouse, database_url: str
+) -> None:
+    write(warehouse, *ten_minutes())
+    later_ns = NOW_NS + HOUR_NS
+    running = [charge_set(later_ns - n * WINDOW_NS) for n in range(1, 8)]
+    write(warehouse, *running)
+    months = [datetime.fromtimestamp(ns / 1e9, UTC).month for ns in (NOW_NS, later_ns)]
+    of_month = running if months[0] != months[1] else [*ten_minutes(), *running]
+    rows = [row for row in ask(warehouse, later_ns) if row.scope == "month"]
+    assert sum(row.ns.used for row in rows) == sum(int(one.used_ns.sum()) for one in of_month)
 
 
 def test_a_month_begins_at_its_first_hour_in_utc(warehouse: Warehouse, database_url: str) -> None:

@@ -1,7 +1,8 @@
 """The one query of a scrape interval, and its rows.
 
-The last hour is read once, and summed at four grains together (GROUPING SETS); the month comes from the
-hourly sums. What was committed to and not used is outside the law of conservation, and left out.
+The last hour is read once, and summed at four grains together (GROUPING SETS). The month comes from the sums
+of its closed hours and, since nothing is stored of it yet, the windows of the running hour. What was
+committed to and not used is outside the law of conservation, and left out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any, NamedTuple
 from gpuledger.warehouse import Warehouse
 
 NS_PER_S = 1_000_000_000
-RECENT_S = 3_600  # rates are means of so long: a spike of minutes is the breaches' business
+HOUR_S = 3_600
+RECENT_S = HOUR_S  # rates are means of so long: a spike of minutes is the breaches' business
 
 MONTH = "month"
 EVIDENCE = "evidence"
@@ -58,7 +60,17 @@ SELECT
     '{MONTH}', toString(cluster), toString(team), '', '', '', '', toString(currency), '',{_SUMS},
     NULL, 0, toInt64(toUnixTimestamp(min(hour))) * 1000, (toInt64(toUnixTimestamp(max(hour))) + 3600) * 1000
 FROM charges_hourly
-WHERE hour >= fromUnixTimestamp({{month:UInt32}}) AND hour < fromUnixTimestamp({{until:UInt32}})
+WHERE hour >= fromUnixTimestamp({{month:UInt32}}) AND hour < fromUnixTimestamp({{hour:UInt32}})
+    AND reason != 'commitment'
+GROUP BY cluster, team, currency
+UNION ALL
+SELECT
+    '{MONTH}', toString(cluster), toString(team), '', '', '', '', toString(currency), '',{_SUMS},
+    NULL, 0, toUnixTimestamp64Milli(min(window_start)),
+    max(toUnixTimestamp64Milli(window_start) + intDiv(window_length_ns, 1000000))
+FROM charges
+WHERE window_start >= fromUnixTimestamp({{hour:UInt32}})
+    AND window_start < fromUnixTimestamp({{until:UInt32}})
     AND reason != 'commitment'
 GROUP BY cluster, team, currency
 """
@@ -103,9 +115,13 @@ def ask(warehouse: Warehouse, now_ns: int) -> list[Row]:
     """The last hour and the UTC month as they stand. Raises WarehouseUnavailable, WarehouseError."""
     now_s = now_ns // NS_PER_S
     month = datetime.fromtimestamp(now_s, UTC).replace(day=1, hour=0, minute=0, second=0)
-    found = warehouse.rows(
-        _QUERY, {"from": now_s - RECENT_S, "until": now_s, "month": int(month.timestamp())}
-    )
+    span = {
+        "from": now_s - RECENT_S,
+        "hour": now_s - now_s % HOUR_S,
+        "until": now_s,
+        "month": int(month.timestamp()),
+    }
+    found = warehouse.rows(_QUERY, span)
     return [_row(values) for values in found]
 
 
