@@ -27,7 +27,7 @@ from rich.table import Table
 from benchmarks.figures import write_figure
 from tests.accuracy.judging import BASELINE, EVIDENCE, Verdict, judge
 from tests.accuracy.mixes import mixes
-from tests.accuracy.recording import record
+from tests.accuracy.recording import load, record
 
 SETS = {"tuned": False, "held out": True}
 FIGURE = "busy_estimated + device"
@@ -40,11 +40,11 @@ def main() -> None:
         directory = Path(name if options.keep is None else options.keep)
         results = {}
         for label, held_out in SETS.items():
-            chosen = mixes(held_out, options.seed)
-            load = os.getloadavg()[0]
             place = directory / label.replace(" ", "-")
-            verdicts = judge(record(chosen, options.windows, place, options.lanes))
-            results[label] = _summary(verdicts, load)
+            if not options.again:
+                record(mixes(held_out, options.seed), options.windows, place, options.lanes)
+                (place / "load").write_text(f"{os.getloadavg()[0]}")
+            results[label] = _summary(judge(load(place)), float((place / "load").read_text()))
             _print(label, results[label])
     tuned = results["tuned"]["evidence"]
     value, baseline = tuned[FIGURE]["median_of_max"], tuned[BASELINE]["median_of_max"]
@@ -67,13 +67,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--lanes", type=int, default=4, help="mixes that run at the same time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="leave the recordings there")
+    parser.add_argument("--again", action="store_true", help="judge what --keep left before, record nothing")
     return parser.parse_args()
 
 
-def _summary(verdicts: Sequence[Verdict], load: float) -> dict[str, Any]:
+def _summary(verdicts: Sequence[Verdict], load_average: float) -> dict[str, Any]:
     """Errors by evidence and mix, and over all mixes."""
     names = list(dict.fromkeys(verdict.mix for verdict in verdicts))
-    summary: dict[str, Any] = {"load_average": load, "evidence": {}}
+    summary: dict[str, Any] = {"load_average": load_average, "evidence": {}}
     for evidence in (*EVIDENCE, BASELINE):
         found = {
             name: _of([v for v in verdicts if (v.mix, v.evidence) == (name, evidence)]) for name in names

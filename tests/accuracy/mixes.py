@@ -1,11 +1,14 @@
 """The named mixes: which processes share which device, and how.
 
 Each has two sets of parameters. ``tuned`` is that of the emulator study, which the estimators were made with;
-``held_out`` has other durations, bursts, rates and seeds, and nothing was ever tuned on it.
+``held_out`` has others, and each of its durations, bursts, pauses and rates is varied by the seed, so that
+there is always a set on which nothing was tuned.
 """
 
 from __future__ import annotations
 
+import random
+import re
 from dataclasses import dataclass, field
 
 from tests.emulator import H100, DeviceSpec, mig_slice
@@ -176,11 +179,20 @@ _SKETCHES = (
 )
 
 
+_NUMBERS = re.compile(r"--(duration-us|burst|gap-us|rate) (\d+)")
+_VARIED = (0.75, 1.35)  # times the number in the table
+
+
+def _varied(text: str, rng: random.Random) -> str:
+    return _NUMBERS.sub(lambda one: f"--{one[1]} {max(1, round(int(one[2]) * rng.uniform(*_VARIED)))}", text)
+
+
 def mixes(held_out: bool = False, seed: int = 1) -> list[Mix]:
-    """All mixes with one set of parameters; ``seed`` is the first of the processes' seeds."""
+    """All mixes with one set of parameters; ``seed`` is that of processes, and of what is varied."""
+    rng = random.Random(seed)
     found = []
     for number, sketch in enumerate(_SKETCHES):
-        arguments = sketch.held_out if held_out else sketch.tuned
+        arguments = [_varied(text, rng) for text in sketch.held_out] if held_out else list(sketch.tuned)
         percentages = sketch.percentages[held_out] or (None,) * len(arguments)
         programs = tuple(
             Program(

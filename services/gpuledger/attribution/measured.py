@@ -6,9 +6,9 @@ samples that cover at least 80 % of it; when no witnessed process was measured b
 outstanding, give or take 5 % of the piece; and when the sum agrees with A within 10 % of the piece. It steps
 back behind an estimate that is not in doubt where the samples scatter more than the estimate can be wrong by,
 and their scatter explains the difference; and behind one that the device's own total confirms to three
-points, unless they are ten apart. It is contradicted by the kernel's view where a process was measured 2 % of
-the piece below the time in which it alone had work outstanding, and its end was seen: NVML missed a burst
-then, since a sample may speak for a sixth of the second between two.
+points, unless they are fifteen apart. It is contradicted by the kernel's view where a process was measured
+2 % of the piece below the time in which it alone had work outstanding, and its end was seen: NVML missed a
+burst then, since a sample may speak for a sixth of the second between two.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ MISSED_POINTS = 0.02  # of a piece; processor sharing was within 1.3 points wher
 SCATTER_POINTS = 0.01  # of a piece; with a larger standard error the samples say less than the estimate
 SCATTER_ERRORS = 2  # standard errors: within them the difference is chance
 CONFIRMED_POINTS = 0.03  # of a piece; so near to the device's total the calls explain it
+FAR_POINTS = (
+    0.15  # of a piece; sampling alone was up to 11 points wrong, beyond it the calls missed something
+)
 CERTAIN = 0.05  # of outstanding time in doubt; with less, processor sharing applies
 
 
@@ -63,7 +66,7 @@ def _is_confirmed(length: int, engine_ns: float | None, processes: list[ProcessV
     certain = all(
         process.witnessed
         and process.doubtful <= CERTAIN
-        and abs(process.measured - estimate) <= MEASURED_TOLERANCE * length
+        and abs(process.measured - estimate) <= FAR_POINTS * length
         for process, estimate in zip(active, estimates, strict=True)
     )
     return certain and abs(sum(estimates) - engine_ns) <= CONFIRMED_POINTS * length
