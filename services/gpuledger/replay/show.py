@@ -51,7 +51,7 @@ def print_lines(lines: Sequence[Line], table_name: str, rows: int) -> None:
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("team", overflow="fold")
         for name in ("recorded", *changed[0].causes, "what if", ""):
-            table.add_column(name, justify="right" if name else "left")
+            table.add_column(name, justify="right" if name else "left", no_wrap=True)
         for line in changed:
             causes = [money(nano, signed=True) for nano in line.causes.values()]
             table.add_row(

@@ -1,0 +1,331 @@
+"""A replay of a simulated fleet with crashes is what processor workers charged live, to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gpuledger.archive.archiver import Archiver
+from gpuledger.archive.store import Directory
+from gpuledger.attribution.charges import MONEY_COLUMNS
+from gpuledger.bus import BusSettings, Outgoing, SchemaRegistry, apply_topics, framed, register_all
+from gpuledger.contract import topics
+from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.errors import ConfigError, Refused
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.records import PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
+from gpuledger.contract.windows import MINUTE_NS
+from gpuledger.localstack import Kafka, Registry
+from gpuledger.processor.settings import ProcessorSettings
+from gpuledger.replay import asked, partition, publishing
+from gpuledger.replay.announcing import claim, keep_plan
+from gpuledger.replay.checking import Comparison, compare
+from gpuledger.replay.publishing import publish
+from gpuledger.replay.recorded import read_recorded
+from gpuledger.replay.request import Request
+from gpuledger.replay.running import replay
+from gpuledger.replay.state import State
+from gpuledger.replay.what_if import explain, recorded_amounts, write_table
+from gpuledger.simulate import FleetSpec, plan_node
+from gpuledger.simulate.emit import Topics, emit
+from gpuledger.sink.batcher import Batch
+from gpuledger.sink.tables import Arrival
+from gpuledger.sink.writer import Writer
+from gpuledger.warehouse import Warehouse
+from tests.support.children import tied
+from tests.support.fleet import Sender, ledger, read_all
+from tests.support.processors import SILENCE_S, Workers
+
+pytest_plugins = ["tests.support.warehouse"]
+
+PATIENCE_S = 240.0
+DEAR_NANO = 31_415_926_535
+PARTITIONS = 2
+SPEC = FleetSpec(gpus=24, hours=0.1, seed=11, agent_crashes=20.0, node_ends=0.4)
+SETTINGS = ProcessorSettings(silence_s=SILENCE_S)
+
+
+@dataclass(frozen=True)
+class Charged:
+    """A fleet that was charged live."""
+
+    bus: BusSettings
+    spec: FleetSpec
+    lived_ns: int
+
+    @property
+    def request(self) -> Request:
+        """All of it."""
+        return Request(self.spec.start_ns, self.spec.end_ns, SETTINGS, self.bus.plain())
+
+
+@pytest.fixture(scope="module")
+def charged(registry: Registry, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Charged]:
+    """Kafka with a fleet and its charges, written by a worker that was killed midway."""
+    directory = tmp_path_factory.mktemp("charged")
+    start = (time.time_ns() // MINUTE_NS - 8) * MINUTE_NS
+    spec = replace(SPEC, start_ns=start)
+    with Kafka(directory / "kafka", Path(__file__).parents[2] / "build" / "stack") as kafka:
+        bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
+        apply_topics(bus, partitions=PARTITIONS, replication=1)
+        with SchemaRegistry(bus) as schemas:
+            register_all(schemas)
+        sender = Sender(bus)
+        sender.prices()
+        sender.close()
+        target = Topics(bus)
+        emit(spec, target, lambda _: None)
+        target.close()
+        plans = [plan_node(spec, number) for number in range(spec.nodes)]
+        lived_ns = sum((plan.ended_ns - plan.launched_ns) * spec.gpus_of(plan.number) for plan in plans)
+        workers = Workers(bus, "processor-to-be-replayed", directory)
+        try:
+            first = workers.start()
+            workers.await_that(lambda: len(ledger(bus).sets) > 20, PATIENCE_S, "first charges")
+            workers.kill(first)
+            workers.start()
+            workers.await_that(lambda: charged_ns(bus, spec) == lived_ns, PATIENCE_S, "all charged")
+        finally:
+            workers.end()
+        yield Charged(bus, spec, lived_ns)
+
+
+def charged_ns(bus: BusSettings, spec: FleetSpec) -> int:
+    parts = ("used_ns", "held_idle_ns", "unallocated_ns", "unobserved_ns")
+    return sum(
+        int(getattr(one, part).sum())
+        for (_, start), one in ledger(bus).sets.items()
+        if start < spec.end_ns
+        for part in parts
+    )
+
+
+def compared(request: Request, directory: Path, processes: int = 1) -> Comparison:
+    replay(request, directory, processes, then=read_recorded)
+    return compare(request, PARTITIONS, directory)
+
+
+def called(charged: Charged, directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """`gpuledger replay` of all of it."""
+    environment = {
+        **os.environ,
+        "GPULEDGER_KAFKA_BOOTSTRAP": charged.bus.kafka_bootstrap,
+        "GPULEDGER_REGISTRY_URL": charged.bus.registry_url,
+        "GPULEDGER_PROCESSOR_SILENCE_S": str(SILENCE_S),
+        "XDG_STATE_HOME": str(directory),
+    }
+    times = [
+        datetime.fromtimestamp(ns / 10**9, UTC).isoformat()
+        for ns in (charged.spec.start_ns, charged.spec.end_ns)
+    ]
+    command = [sys.executable, "-m", "gpuledger", "replay", "--from", times[0], "--to", times[1], *options]
+    return subprocess.run(tied(command), env=environment, capture_output=True, text=True, timeout=240)
+
+
+def test_a_replay_from_kafka_is_what_was_charged_live(charged: Charged, tmp_path: Path) -> None:
+    done = called(charged, tmp_path, "--check", "--json", "--processes", "2")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["windows"] == []
+    assert found["compared"] == len({key for key in ledger(charged.bus).sets if key[1] < charged.spec.end_ns})
+    assert found["compared"] > 36 * 2
+    assert found["events"] > 0
+    assert list(tmp_path.rglob("*.sqlite")) == []
+
+
+def test_a_replay_from_the_archive_is_what_was_charged_live(charged: Charged, tmp_path: Path) -> None:
+    store = Directory(tmp_path / "archive")
+    archiver = Archiver(charged.bus, store, SystemClock())
+    archiver.run(lambda: False, once=True)
+    archiver.close()
+    found = compared(replace(charged.request, archive=store.url), tmp_path / "state")
+    assert found.shown == []
+    assert found.windows > 36 * 2
+
+
+def test_any_part_of_the_time_and_one_cluster_are_replayed_alike(charged: Charged, tmp_path: Path) -> None:
+    for number in (1, 4):
+        start = charged.spec.start_ns + number * MINUTE_NS
+        request = replace(charged.request, from_ns=start, to_ns=start + MINUTE_NS)
+        found = compared(request, tmp_path / str(number))
+        assert found.shown == []
+        assert found.windows >= 6
+    nobody = compared(replace(charged.request, clusters=frozenset({"elsewhere"})), tmp_path / "nobody")
+    assert nobody.windows == 0
+
+
+def test_a_replay_that_is_killed_goes_on_from_its_state(
+    charged: Charged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "TAKE_RECORDS", 10)
+    saved = State.save
+    deaths = 0
+    left = 1  # rounds until it dies; more each time, so that it comes to an end
+
+    def dying(self: State, *values: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        saved(self, *values)
+
+    monkeypatch.setattr(State, "save", dying)
+    while True:
+        try:
+            replay(charged.request, tmp_path, 1, then=read_recorded)
+            break
+        except KeyboardInterrupt:
+            deaths += 1
+            left = 1 + deaths
+    assert deaths >= 3
+    found = compare(charged.request, PARTITIONS, tmp_path)
+    assert found.shown == []
+    assert found.windows == len({key for key in ledger(charged.bus).sets if key[1] < charged.spec.end_ns})
+    with pytest.raises(Refused, match="give another --state"):
+        replay(replace(charged.request, to_ns=charged.spec.end_ns - MINUTE_NS), tmp_path, 1)
+
+
+def load(warehouse: Warehouse, charged: Charged, without: Collection[tuple[NodeKey, int]] = ()) -> None:
+    """What the sink would have written by now."""
+    sets = [one for key, one in ledger(charged.bus).sets.items() if key not in without]
+    arrivals = [Arrival(one, topics.CHARGES, one.partition, at, 0) for at, one in enumerate(sets)]
+    Writer(warehouse, SystemClock()).write(Batch(arrivals))
+
+
+def price_of_all(spec: FleetSpec, nano_per_hour: int) -> int:
+    """What every GPU cost from the launch of its node to its end, by hand."""
+    plans = [plan_node(spec, number) for number in range(spec.nodes)]
+    hour_ns = 3600 * 10**9
+    return sum(
+        spec.gpus_of(plan.number)
+        * (nano_per_hour * plan.ended_ns // hour_ns - nano_per_hour * plan.launched_ns // hour_ns)
+        for plan in plans
+    )
+
+
+def test_what_if_says_by_cause_what_can_be_worked_out_by_hand(
+    charged: Charged, tmp_path: Path, warehouse: Warehouse
+) -> None:
+    late, left_out = max(ledger(charged.bus).sets.items(), key=lambda item: len(item[1].device))
+    load(warehouse, charged, without=[late])
+    request = replace(
+        charged.request,
+        prices=PriceBookVersion(1, 0, entries=[PriceEntry("dear", "gpu", DEAR_NANO, "USD")]),
+        teams=TeamMapVersion(1, 0, rules=[TeamRule("all", "everybody", consumer_kind="pod")]),
+        policy={"idle": "pool"},
+    )
+    replay(request, tmp_path, 1)
+    lines = explain(request, PARTITIONS, tmp_path, recorded_amounts(warehouse, request))
+    assert list(lines[0].causes) == ["late data", "price", "team rule", "policy"]
+    total = {cause: sum(line.causes[cause] for line in lines) for cause in lines[0].causes}
+    missing = sum(int(getattr(left_out, name).sum()) for name in MONEY_COLUMNS)
+    before, after = price_of_all(charged.spec, 12_290_000_000), price_of_all(charged.spec, DEAR_NANO)
+    assert missing > 0
+    assert total == {"late data": missing, "price": after - before, "team rule": 0, "policy": 0}
+    assert sum(line.recorded.nano for line in lines) == before - missing
+    assert sum(line.what_if.nano for line in lines) == after
+    everybody = next(line for line in lines if line.team == "everybody")
+    assert everybody.recorded.nano == 0
+    assert everybody.causes["team rule"] > 0
+    assert everybody.causes["policy"] < 0  # what it held and did not use is the pool's now
+    rows = write_table(warehouse, "charges_what_if_dear", PARTITIONS, tmp_path, request, time.time_ns())
+    ((count, sums),) = warehouse.rows(
+        "SELECT count(), sum(used + held_idle + unallocated + unobserved) FROM charges_what_if_dear FINAL"
+    )
+    assert (count, int(sums * 10**9)) == (rows, after)
+    url = f"http://{warehouse.url.host}:{warehouse.url.port}/{warehouse.url.database}"
+    done = called(charged, tmp_path, "--what-if", "--policy", "idle=pool", "--url", url)
+    assert done.returncode == 0, done.stderr
+    assert f"{rows} rows in charges_what_if" in done.stdout
+    pool = next(line for line in done.stdout.splitlines() if line.startswith("(pool)")).split()
+    assert [pool[0], pool[2][0], pool[3][0], pool[-1]] == ["(pool)", "+", "+", "USD"]
+    with pytest.raises(ConfigError, match="is named charges_what_if"):
+        write_table(warehouse, "charge_rows", PARTITIONS, tmp_path, request, 0)
+
+
+class Dying(Warehouse):
+    """Ends before its n-th insert."""
+
+    inserts_left = 0
+
+    def insert_arrow(self, table: str, rows: pa.Table, token: str = "") -> int:
+        if self.inserts_left == 0:
+            raise KeyboardInterrupt
+        self.inserts_left -= 1
+        return super().insert_arrow(table, rows, token)
+
+
+def generations_by_hour(warehouse: Warehouse, end_ns: int) -> list[list[int]]:
+    rows = warehouse.rows(
+        "SELECT groupUniqArray(generation) FROM charge_windows FINAL "
+        "WHERE window_start < fromUnixTimestamp({end:UInt32}) GROUP BY toStartOfHour(window_start)",
+        {"end": end_ns // 10**9},
+    )
+    return [list(found) for (found,) in rows]
+
+
+def test_a_publication_that_is_killed_midway_never_shows_a_mixture(
+    charged: Charged, tmp_path: Path, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "SETS_AT_A_TIME", 60)
+    load(warehouse, charged)
+    clock = SystemClock()
+    dear = PriceBookVersion(
+        2, time.time_ns() + 3600 * 10**9, document_sha256="dear",
+        entries=[PriceEntry("dear", "gpu", DEAR_NANO, "USD")],
+    )  # fmt: skip
+    with pytest.raises(Refused, match="config apply"):
+        asked.generations_of(replace(charged.request, prices=dear), tmp_path, "me", "dearer", clock)
+    sender = Sender(charged.bus)
+    with SchemaRegistry(charged.bus) as schemas:
+        sender.send(Outgoing(topics.PRICES, b"prices", framed(schemas, dear), (), 0))
+    sender.close()
+    planned = asked.generations_of(replace(charged.request, prices=dear), tmp_path, "me", "dearer", clock)
+    assert [(one.number, one.price_version, one.cause) for one in planned] == [(1, 2, "price")]
+    keep_plan(tmp_path, planned)
+    request = replace(charged.request, generations=planned)
+    replay(request, tmp_path, 1)
+    deaths = 0
+    dying = Dying(warehouse.client, warehouse.url)
+    while True:
+        dying.inserts_left = deaths
+        try:
+            publish(request, PARTITIONS, tmp_path, dying, clock)
+            break
+        except KeyboardInterrupt:
+            deaths += 1
+            assert all(len(found) == 1 for found in generations_by_hour(warehouse, charged.spec.end_ns))
+            again = asked.generations_of(replace(charged.request, prices=dear), tmp_path, "me", "", clock)
+            assert again == planned
+    assert deaths >= 4
+    assert all(found == [1] for found in generations_by_hour(warehouse, charged.spec.end_ns))
+    ((total,),) = warehouse.rows(
+        "SELECT sum(total) FROM charges WHERE window_start < fromUnixTimestamp({end:UInt32})",
+        {"end": charged.spec.end_ns // 10**9},
+    )
+    assert int(total * 10**9) == price_of_all(charged.spec, DEAR_NANO)
+    assert len(read_all(charged.bus, topics.GENERATIONS)) == 1
+    # what was published is recorded now: a replay of it is the same again
+    found = compared(charged.request, tmp_path / "again")
+    assert found.shown == []
+    published = [one for (_, start), one in ledger(charged.bus).sets.items() if start < charged.spec.end_ns]
+    assert {one.generation for one in published} == {1}
+    url = f"http://{warehouse.url.host}:{warehouse.url.port}/{warehouse.url.database}"
+    done = called(charged, tmp_path, "--publish", "--yes", "--json", "--why", "again", "--url", url)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["generations"] == [2]
+    assert all(found == [2] for found in generations_by_hour(warehouse, charged.spec.end_ns))
+    stranger = replace(request, generations=(replace(planned[0], who="another"),))
+    with pytest.raises(Refused, match="was announced by me meanwhile"):
+        claim(stranger, clock)
