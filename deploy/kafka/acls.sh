@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The least that each service's user needs. Usage:
 #   acls.sh BOOTSTRAP ADMIN.properties     (kafka-acls.sh of the Kafka distribution must be in PATH)
-# Users: gpuledger-agent, -processor, -sink, -budgets, -admin. Repeating it changes nothing.
+# Users: gpuledger-agent, -processor, -sink, -budgets, -notify, -admin. Repeating it changes nothing.
 set -euo pipefail
 bootstrap=${1:?BOOTSTRAP, host:port} admin=${2:?a properties file that lets an administrator in}
 
