@@ -218,6 +218,16 @@ def test_an_old_process_that_loads_the_library_is_found_after_some_scans_and_its
     assert scanner.files_in_use() == set()
 
 
+def test_a_scan_of_everything_finds_what_an_old_process_has_loaded_at_once(tmp_path: Path) -> None:
+    proc = FakeProc(tmp_path)
+    scanner = LibraryScanner(tmp_path)
+    proc.set(start=100, size=1000)
+    for _ in range(YOUNG_SCANS + 1):
+        assert scanner.scan() == []
+    proc.set(start=100, size=2000, maps=proc.library("libcuda.so.1"))
+    assert len(scanner.scan(everything=True)) == 1
+
+
 def test_of_old_processes_a_scan_reads_some(tmp_path: Path) -> None:
     scanner = LibraryScanner(tmp_path)
     pids = range(1, 10 * OLD_SCANS + 1)

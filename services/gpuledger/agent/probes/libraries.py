@@ -113,15 +113,16 @@ class LibraryScanner:
         self._files: dict[int, frozenset[tuple[int, int]]] = {}
         self._scans = 0
 
-    def scan(self) -> list[Mapping]:
-        """Every (process, library file) that is new or may have changed since the last scan."""
+    def scan(self, everything: bool = False) -> list[Mapping]:
+        """Every (process, library file) that is new or may have changed since the last scan; of old processes
+        only those whose turn it is, unless ``everything`` is looked at."""
         self._scans += 1
         with os.scandir(self._root) as entries:
             pids = {int(entry.name) for entry in entries if entry.name.isdigit()}
         found: list[Mapping] = []
         for pid in pids:
             known = self._looked.get(pid)
-            if known is None or known.due <= self._scans:
+            if known is None or everything or known.due <= self._scans:
                 found += self._look(pid, known)
         for gone in self._looked.keys() - pids:
             self._forget(gone)

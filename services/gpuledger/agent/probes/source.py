@@ -72,6 +72,7 @@ class ProbeSource:
         self._swept_ends = 0
         self._driver = DriverWatch()
         self._mappings: MappingWatch | None = None
+        self._mappings_lost = 0
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -127,7 +128,9 @@ class ProbeSource:
         reported by `probes`, and not tried again.
         """
         state = self._started()
-        self._seen += self._scanner.scan()
+        lost = self._mappings.lost if self._mappings is not None else 0
+        self._seen += self._scanner.scan(everything=lost > self._mappings_lost)
+        self._mappings_lost = lost
         attached = self._attach_seen()
         self._release_unused()
         self._driver.follow()
