@@ -11,6 +11,8 @@ import pytest
 from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.identity import PodRef, pod_from_cgroup
 from gpuledger.agent.probes import ProbeSource
+from gpuledger.agent.proc_reader import ProcReader
+from gpuledger.agent.processes import ProcessTable
 from tests.bpf.workbench import Bench, Pod, Running, events_of, pod, run
 
 
@@ -79,13 +81,10 @@ def test_a_pod_that_is_gone_before_its_calls_are_read_is_still_who_made_them(
         made = {}
         for place in (gone, other):
             pid, _ = run([bench.program("loop"), "1", "1"], bench.directory, place.directory)
-            made[pid] = PodRef(place.uid, place.container, "burstable")
-    found = {}
-    for row in events_of(source, *made):
-        path = told.cgroup_path(int(row["cgroup_id"]))
-        assert path is not None
-        found[int(row["pid"])] = pod_from_cgroup(path)
-    assert found == made
+            made[pid] = ("pod", place.uid, place.container)
+    table = ProcessTable(ProcReader(told), [], "boot")
+    table.resolve(events_of(source, *made), 0)
+    assert {one.pid: (one.kind, one.consumer, one.container_id) for one in table.all} == made
 
 
 def test_of_the_hierarchies_only_the_unified_one_is_told_of(source: ProbeSource, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -268,3 +269,29 @@ def test_when_the_driver_has_gone_every_device_is_lost_and_nothing_is_measured()
     assert taken.samples == []
     assert taken.lost == {gone.uuids[0]}
     assert {gap.reason for gap in taken.gaps} == {"lost"}
+
+
+def test_a_pod_that_is_removed_before_the_agent_has_read_its_calls_is_who_made_them(
+    emulator: Emulator,
+    bus: tuple[Kafka, Registry],
+    pod: tuple[str, str, Path],
+    tmp_path: Path,
+    unique: Callable[[str], str],
+) -> None:
+    kafka, registry = bus
+    pod_uid, container, cgroup = pod
+    node = unique("node")[-40:]
+    options = ["--window-s", str(WINDOW_S), "--preattach", str(LIBCUDA)]
+    command = agent_command(kafka, registry, node, tmp_path / "state", options)
+    with running_agent(command, tmp_path / "agent.log", emulator.env) as agent:
+        agent.wait_log("epoch_begins")
+        agent.process.send_signal(signal.SIGSTOP)
+        counting = emulator.spawn(["count", "--rounds", "23"], cgroup=cgroup)
+        counting.communicate(timeout=60)
+        remove_pod_cgroup(cgroup)
+        agent.process.send_signal(signal.SIGCONT)
+        agent.stop()
+    batches = of_pid(telemetry(kafka, node), counting.pid)
+    said = [p for batch, _ in batches for p in batch.processes if p.pid == counting.pid]
+    assert {(p.consumer_kind, p.consumer, p.container_id) for p in said} == {("pod", pod_uid, container)}
+    assert sum(int(rows.sum()) for _, rows in batches) > 23
