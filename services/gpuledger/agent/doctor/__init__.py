@@ -37,6 +37,7 @@ def examine(subject: Subject, clock: Clock) -> Report:
         kernel.capabilities,
         lambda: kernel.loaders(subject.loader),
         lambda: kernel.ring(subject.loader) if subject.load else iter(()),
+        kernel.mappings,
         lambda: kernel.probes(subject.libraries),
         kernel.cgroups,
         silicon.nvml,

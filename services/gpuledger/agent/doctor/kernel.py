@@ -19,6 +19,7 @@ from gpuledger.agent.probes.elf import exported_functions
 from gpuledger.agent.probes.libraries import LibraryScanner
 from gpuledger.agent.probes.loader import kernel_version
 from gpuledger.agent.probes.loading import loader_problem
+from gpuledger.agent.probes.mappings import MappingWatch
 from gpuledger.contract.errors import BadRecord, GpuledgerError
 
 LIBRARY_PLACES: Final = (
@@ -112,6 +113,17 @@ def ring(kind: LoaderKind) -> Iterator[Check]:
     finally:
         source.close()
     yield Check("ring", True, f"the probes load, and the ring can be drained ({lost.events} lost)")
+
+
+def mappings() -> Iterator[Check]:
+    """Whether the kernel tells at once what processes map."""
+    try:
+        MappingWatch().close()
+    except OSError as error:
+        remedy = "give CAP_PERFMON; until then a library of a process's own is found by looking each second"
+        yield Check("mappings", False, f"the kernel does not tell what is mapped: {error}", remedy, False)
+        return
+    yield Check("mappings", True, "the kernel tells of libraries as processes load them")
 
 
 def _libraries() -> list[str]:
