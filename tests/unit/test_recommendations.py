@@ -145,6 +145,11 @@ def test_a_workload_of_unknown_memory_gets_no_slice() -> None:
     assert recommend(evidence(48, workloads=[workload(hours(48, used=0.1, memory_gib=0))]), Settings()) == []
 
 
+def test_a_pod_of_several_gpus_gets_no_slices() -> None:
+    found = workload(hours(48, used=0.1, gpus=4), gpus_a_pod=4)
+    assert recommend(evidence(48, workloads=[found]), Settings()) == []
+
+
 def test_work_in_few_hours_shares_by_time_and_steady_work_by_mps() -> None:
     def rule(used: object) -> str:
         found = workload(hours(48, used=used, memory_gib=5), gpu_model="Tesla T4")  # type: ignore[arg-type]

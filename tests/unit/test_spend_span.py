@@ -1,14 +1,17 @@
 """The span of a report, and which view answers for which part of it."""
 
+import io
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from gpuledger.contract.errors import UserError
 from gpuledger.contract.windows import NS_PER_S
-from gpuledger.spend import Span, span_of, stretches
+from gpuledger.spend import Question, Span, Spending, span_of, stretches
+from gpuledger.spend.show import shown
 from gpuledger.spend.words import change, money, percent, sparkline
 from gpuledger.warehouse import Grain
 
@@ -81,3 +84,22 @@ def test_amounts_read_as_money() -> None:
 def test_a_trend_tells_nothing_from_little() -> None:
     assert sparkline([0, 1, 1000, 500]) == "·▁█▅"
     assert sparkline([0, 0]) == "··"
+
+
+def test_a_narrow_terminal_loses_columns_and_never_digits() -> None:
+    question = Question("workload", Span(NOW - 24 * HOUR, NOW))
+    amounts = dict.fromkeys(("used", "held_idle", "unallocated", "unobserved", "total", "effectively_used"))
+    one = Spending(
+        ("prod", "vision", "Deployment/inference"),
+        "USD",
+        nano=amounts | {"used": 1_234_567_890_000_000, "total": 9_876_543_210_000_000},
+        trend_nano=[1] * len(question.span.buckets),
+    )
+    for width in (60, 80, 120, 200):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(shown(question, [one], 10, width))
+        told = console.export_text()
+        assert "1,234,567.89" in told
+        assert "9,876,543.21" in told
+        assert "…" not in told
+        assert ("Left out for want of width: trend" in told) == (width < 200)

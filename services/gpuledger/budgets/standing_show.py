@@ -2,50 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from gpuledger.budgets.standing import Standing
 from gpuledger.contract.windows import DAY_NS, NS_PER_S
+from gpuledger.spend import fitted
 from gpuledger.spend.words import duration, gpu_hours, money, time_of
 
-BAR = 20  # characters for the whole amount
+BAR = 16  # characters for the whole amount
+NAME_WIDTH = 12  # characters; longer names are folded
+DROPPABLE = ("burn 6h", "period", "bar", "forecast", "burn 1h")
+"""In the order in which a narrow terminal goes without them."""
 _WHOLE_PPM = 1_000_000
 
 
-def shown(found: Sequence[Standing], now_ns: int) -> Group:
-    """A table, those nearest to their end first, and what is wrong with the amounts."""
-    table = Table()
-    for name in ("budget", "period"):
-        table.add_column(name, overflow="fold")
-    table.add_column("", no_wrap=True)
-    for name in ("spent", "of", "%", "burn 1h", "burn 6h", "forecast", "left"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in sorted(found, key=lambda one: -_share(one)):
-        table.add_row(*_row(one, now_ns), style=_style(one))
+def shown(found: Sequence[Standing], now_ns: int, width: int) -> Group:
+    """A table as wide as ``width`` allows, the fullest first, and what is wrong with the amounts."""
     if not found:
         return Group(Text("No budget holds now.", style="yellow"))
-    return Group(table, *_remarks(found))
+    ordered = sorted(found, key=lambda one: -_share(one))
+    return Group(fitted(width, partial(_table, ordered, now_ns), DROPPABLE), *_remarks(found))
 
 
-def _row(one: Standing, now_ns: int) -> Iterable[str | Text]:
+def _table(found: Sequence[Standing], now_ns: int, without: Collection[str]) -> Table:
+    rows = [(_cells(one, now_ns), _style(one)) for one in found]
+    columns = [name for name in rows[0][0] if name not in without]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    for name in columns:
+        is_text = name in ("budget", "period")
+        table.add_column(
+            name,
+            justify="left" if is_text or name == "bar" else "right",
+            no_wrap=not is_text,
+            overflow="fold",
+            min_width=NAME_WIDTH if name == "budget" else None,
+        )
+    for cells, style in rows:
+        table.add_row(*(cells[name] for name in columns), style=style)
+    return table
+
+
+def _cells(one: Standing, now_ns: int) -> dict[str, str]:
     b = one.meter.budget
     share = _share(one)
     filled = min(BAR, int(share * BAR))
-    over = "+" if share > 1 else ""
-    yield b.name or b.id
-    yield b.period if b.rolling_ns is None else f"last {duration(b.rolling_ns / NS_PER_S)}"
-    yield "█" * filled + "░" * (BAR - filled) + over
-    yield _amount(one, one.spent) + ("!" if one.unpriced_ns or one.unconverted_nano else "")
-    yield _amount(one, one.meter.amount) + (f" {b.currency}" if one.meter.money else " GPU-h")
-    yield f"{100 * share:.1f}"
-    yield from (f"{pace:.1f}x" for pace in one.burn)
-    yield _forecast(one)
-    yield _left(one, now_ns)
+    return {
+        "budget": b.name or b.id,
+        "period": b.period if b.rolling_ns is None else f"last {duration(b.rolling_ns / NS_PER_S)}",
+        "bar": "█" * filled + "░" * (BAR - filled) + ("+" if share > 1 else ""),
+        "spent": _amount(one, one.spent) + ("!" if one.unpriced_ns or one.unconverted_nano else ""),
+        "of": _amount(one, one.meter.amount) + (f" {b.currency}" if one.meter.money else " GPU-h"),
+        "%": f"{100 * share:.1f}",
+        "burn 1h": f"{one.burn[0]:.1f}x",
+        "burn 6h": f"{one.burn[1]:.1f}x",
+        "forecast": _forecast(one),
+        "left": _left(one, now_ns),
+    }
 
 
 def _forecast(one: Standing) -> str:

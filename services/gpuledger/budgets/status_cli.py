@@ -62,7 +62,7 @@ def status(
     console = Console()
     if not console.is_terminal:
         console = Console(width=PIPE_WIDTH)
-    console.print(shown(found, now_ns))
+    console.print(shown(found, now_ns, console.width))
 
 
 def _from_files(files: Sequence[Path]) -> tuple[list[BudgetsVersion], list[PriceBookVersion]]:

@@ -35,8 +35,8 @@ class WorkloadUse:
     """A workload of a team on one kind of device; ``hours`` in order, only those in which it held something.
 
     ``workload`` is ``Deployment/ranker``, or ``Pod/NAME`` where nothing owns the pod. ``life_s`` is the
-    median life of its pods within the evidence, to the hour. GPU time and money of its hours are what was
-    used or held idle; what was not observed is no evidence.
+    median life of its pods within the evidence, to the hour, ``gpus_a_pod`` the most devices that one had.
+    GPU time and money of its hours are what was used or held idle; what was not observed is no evidence.
     """
 
     cluster: str
@@ -51,6 +51,7 @@ class WorkloadUse:
     hours: Sequence[Hour]
     pods: int = 1
     life_s: int = 0
+    gpus_a_pod: int = 1
 
     @property
     def subject(self) -> str:

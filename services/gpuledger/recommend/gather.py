@@ -41,11 +41,13 @@ GROUP BY {_WORKLOAD_KEYS}
 {_LIMIT}
 """
 _LIVES = f"""
-SELECT cluster, namespace, subject, count() AS pods, toUInt32(median(life_s)) AS life_s
+SELECT cluster, namespace, subject, count() AS pods, toUInt32(median(life_s)) AS life_s,
+    max(devices) AS gpus_a_pod
 FROM
 (
     SELECT cluster, namespace, {_SUBJECT} AS subject, consumer,
-        toUnixTimestamp(max(hour)) - toUnixTimestamp(min(hour)) + {HOUR_S} AS life_s
+        toUnixTimestamp(max(hour)) - toUnixTimestamp(min(hour)) + {HOUR_S} AS life_s,
+        uniqExactIf(device, total_ns > 0) AS devices
     FROM charges_hourly
     {_WHERE} AND consumer_kind = 'pod' AND ({{team:String}} = '' OR team = {{team:String}})
     GROUP BY cluster, namespace, subject, consumer
@@ -107,9 +109,10 @@ def gather(warehouse: Warehouse, span: Span, team: str = "", cluster: str = "") 
     parameters = {
         "from": first, "until": span.until_s, "team": team, "cluster": cluster, "most": MAX_SUBJECTS
     }  # fmt: skip
-    lives = {tuple(row[:3]): (int(row[3]), int(row[4])) for row in warehouse.rows(_LIVES, parameters)}
+    lives = {tuple(row[:3]): tuple(map(int, row[3:])) for row in warehouse.rows(_LIVES, parameters)}
     workloads = [
-        _workload(row, *lives.get(tuple(row[:3]), (1, 0))) for row in warehouse.rows(_WORKLOADS, parameters)
+        _workload(row, *lives.get(tuple(row[:3]), (1, 0, 1)))
+        for row in warehouse.rows(_WORKLOADS, parameters)
     ]
     nodes = [node for node in map(_node, warehouse.rows(_NODES, parameters)) if team in ("", node.last_team)]
     stranded = [] if team else [_stranded(row) for row in warehouse.rows(_STRANDED, parameters)]
@@ -117,11 +120,11 @@ def gather(warehouse: Warehouse, span: Span, team: str = "", cluster: str = "") 
     return Evidence(Span(first, span.until_s), workloads, nodes, stranded, ratios)
 
 
-def _workload(row: Sequence[Any], pods: int, life_s: int) -> WorkloadUse:
+def _workload(row: Sequence[Any], pods: int, life_s: int, gpus_a_pod: int) -> WorkloadUse:
     cluster, namespace, workload, team, model, sharing, profile, capacity_type, currency, hours = row
     return WorkloadUse(
         cluster, namespace, workload, team, model, sharing, profile, capacity_type, currency,
-        _hours(hours), pods, life_s,
+        _hours(hours), pods, life_s, gpus_a_pod,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ The saving is a rate: the money of the evidence over its length, times a month o
 is Student's, 90 %, over blocks of the evidence: days where there are three, else hours. One block says
 nothing of its spread: then the interval is from nothing to twice the saving. What the ledger's evidence
 leaves open (used GPU time lies between two bounds) widens it. Hours follow each other, so intervals from
-hours are too narrow where use changes from day to day.
+hours would be too narrow where use changes from day to day: they are a quarter of the saving at least.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gpuledger.contract.money import NS_PER_HOUR
 MONTH_S = 730 * 3_600
 DAY_S = 86_400
 DAYS_FOR_BLOCKS = 3
+SHORT_SHARE = 0.25  # of the saving, at least, to either side where there are fewer days: pods come and go
 # Student's t, 95th percentile (90 % two-sided), by degrees of freedom; beyond the table the normal one.
 _T95 = (
     6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753,
@@ -65,7 +66,10 @@ def saving(parts: Sequence[Part]) -> Saving:
     if not priced:
         return Saving(None, None, None, hours)
     mean = sum(part.nano or 0 for part in priced) * MONTH_S / length_s
-    half = _half(_blocks(priced), mean) + sum(part.unsure_nano for part in priced) * MONTH_S / length_s
+    half = _half(_blocks(priced), mean)
+    if len({part.start_s // DAY_S for part in parts}) < DAYS_FOR_BLOCKS:
+        half = max(half, SHORT_SHARE * mean)
+    half += sum(part.unsure_nano for part in priced) * MONTH_S / length_s
     return Saving(round(mean), max(0, round(mean - half)), round(mean + half), hours)
 
 

@@ -3,6 +3,7 @@
 ``source`` is what reports of a span read: whole hours from the stored sums, the rest from windows.
 """
 
+from gpuledger.spend.fit import fitted
 from gpuledger.spend.ledger import Stretch, source, stretches
 from gpuledger.spend.query import DIMENSIONS, Question, Spending, ask
 from gpuledger.spend.span import Span, span_of
@@ -14,6 +15,7 @@ __all__ = [
     "Spending",
     "Stretch",
     "ask",
+    "fitted",
     "source",
     "span_of",
     "stretches",

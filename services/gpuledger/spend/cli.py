@@ -93,7 +93,7 @@ def _once(report: _Report, most: int, json_output: bool) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=PIPE_WIDTH)
-    console.print(shown(question, found, most))
+    console.print(shown(question, found, most, console.width))
 
 
 def _follow(report: _Report, clock: Clock, every_s: float, most: int, json_output: bool) -> None:
@@ -102,12 +102,13 @@ def _follow(report: _Report, clock: Clock, every_s: float, most: int, json_outpu
         while True:
             print(json.dumps(as_json(*report.answer())), flush=True)
             clock.sleep(every_s)
-    last = shown(*report.answer(), most)
-    with Live(last, auto_refresh=False, console=Console()) as live:
+    console = Console()
+    last = shown(*report.answer(), most, console.width)
+    with Live(last, auto_refresh=False, console=console) as live:
         while True:
             clock.sleep(every_s)
             try:
-                last = shown(*report.answer(), most)
+                last = shown(*report.answer(), most, console.width)
                 live.update(last, refresh=True)
             except Unavailable as error:
                 live.update(Group(last, Text(in_a_line(error), style="bold red")), refresh=True)

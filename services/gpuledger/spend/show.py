@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from gpuledger.spend.fit import fitted
 from gpuledger.spend.query import CATEGORIES, DIMENSIONS, Question, Spending
 from gpuledger.spend.span import Span
 from gpuledger.spend.words import change, duration, gpu_hours, money, percent, sparkline, time_of
 
-_AMOUNTS = ("used", "effectively_used", "held_idle", "unallocated", "unobserved")
-_HEADS = {"effectively_used": "effective", "held_idle": "held idle"}
+COLUMNS = (
+    "GPU-h", "used", "effective", "held idle", "unallocated", "unobserved", "total", "share", "before",
+    "trend",
+)  # fmt: skip
+DROPPABLE = ("trend", "unobserved", "effective", "before", "GPU-h", "unallocated", "share")
+"""In the order in which a narrow terminal goes without them."""
+WHO_WIDTH = 16  # characters; longer names are folded
 NOBODY = "(none)"
 
 
-def shown(question: Question, found: Sequence[Spending], most: int) -> Group:
-    """One table for each currency, at most ``most`` rows each, then what is wrong with the amounts."""
+def shown(question: Question, found: Sequence[Spending], most: int, width: int) -> Group:
+    """One table for each currency, at most ``most`` rows each, as wide as ``width`` allows; then what is
+    wrong with the amounts."""
     parts: list[Any] = [_title(question)]
     for currency in dict.fromkeys(one.currency for one in found):
         mine = [one for one in found if one.currency == currency]
-        parts.append(_table(question, currency, mine, most))
+        parts.append(fitted(width, partial(_table, question, currency, mine, most), DROPPABLE))
     if not found:
         parts.append(Text("The ledger has nothing of this time.", style="yellow"))
     return Group(*parts, *_remarks(question, found))
@@ -41,43 +50,49 @@ def _title(question: Question) -> Text:
     )
 
 
-def _table(question: Question, currency: str, found: Sequence[Spending], most: int) -> Table:
+def _table(
+    question: Question, currency: str, found: Sequence[Spending], most: int, without: Collection[str]
+) -> Table:
     everything = _sum(found)
-    table = Table(show_footer=True)
-    for number, name in enumerate(DIMENSIONS[question.by]):
-        table.add_column(name.replace("_", " "), footer="" if number else "total", overflow="fold")
-    right = iter(_cells(question.span, everything, everything))
-    table.add_column("GPU-h", justify="right", footer=next(right), no_wrap=True)
-    for name in _AMOUNTS:
-        table.add_column(_HEADS.get(name, name), justify="right", footer=next(right), no_wrap=True)
-    table.add_column(
-        f"total {currency or '(no price)'}", justify="right", footer=next(right), style="bold", no_wrap=True
-    )
-    table.add_column("share", justify="right", footer=next(right), no_wrap=True)
-    table.add_column("before", justify="right", footer=next(right), no_wrap=True)
-    table.add_column("trend", footer=next(right), no_wrap=True)
-    for one in found[:most]:
-        table.add_row(*(value or NOBODY for value in one.key), *_cells(question.span, one, everything))
+    span = question.span
+    shown_rows = [(_who(one), _cells(span, one, everything), "") for one in found[:most]]
     if len(found) > most:
-        others = _sum(found[most:])
-        name = f"{len(found) - most} others"
-        blank = [""] * (len(DIMENSIONS[question.by]) - 1)
-        table.add_row(name, *blank, *_cells(question.span, others, everything), style="dim")
+        others = _cells(span, _sum(found[most:]), everything)
+        shown_rows.append((f"{len(found) - most} others", others, "dim"))
+    total = _cells(span, everything, everything)
+    table = Table(show_footer=True, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    table.add_column(question.by, footer="total", overflow="fold", min_width=WHO_WIDTH)
+    columns = [name for name in COLUMNS if name not in without]
+    for name in columns:
+        head = f"total {currency or '(no price)'}" if name == "total" else name
+        table.add_column(
+            head, justify="left" if name == "trend" else "right", footer=total[name], no_wrap=True
+        )
+    for who, cells, style in shown_rows:
+        table.add_row(who, *(cells[name] for name in columns), style=style)
     return table
 
 
-def _cells(span: Span, one: Spending, everything: Spending) -> list[str]:
+def _who(one: Spending) -> str:
+    return "/".join(value or NOBODY for value in one.key)
+
+
+def _cells(span: Span, one: Spending, everything: Spending) -> dict[str, str]:
     share = (one.ns if everything.nano["total"] is None else one.nano)["total"]
     whole = (everything.ns if everything.nano["total"] is None else everything.nano)["total"]
     rates = [nano / bucket.length_s for nano, bucket in zip(one.trend_nano, span.buckets, strict=True)]
-    return [
-        gpu_hours(one.ns["total"]) + ("!" if one.unpriced_ns else ""),
-        *(_effective(one) if name == "effectively_used" else money(one.nano[name]) for name in _AMOUNTS),
-        money(one.nano["total"]),
-        percent(share, whole),
-        change(one.nano["total"], one.before_nano),
-        sparkline(rates),
-    ]
+    return {
+        "GPU-h": gpu_hours(one.ns["total"]) + ("!" if one.unpriced_ns else ""),
+        "used": money(one.nano["used"]),
+        "effective": _effective(one),
+        "held idle": money(one.nano["held_idle"]),
+        "unallocated": money(one.nano["unallocated"]),
+        "unobserved": money(one.nano["unobserved"]),
+        "total": money(one.nano["total"]),
+        "share": percent(share, whole),
+        "before": change(one.nano["total"], one.before_nano),
+        "trend": sparkline(rates),
+    }
 
 
 def _effective(one: Spending) -> str:
