@@ -37,6 +37,8 @@ KINDS = {
         Kind("freeze", "thaw", 1, 9, 2),
         Kind("stop", "revive", 0, 5, 1),
         Kind("lose", "revive", 0, 5, 1),
+        Kind("step_ahead", "step_back", 2, 6, 1),
+        Kind("step_behind", "step_back", 2, 6, 1),
     ),
     "kafka": (Kind("kill", "revive", 0, 4, 1.2), Kind("freeze", "thaw", 1, 9, 0.8)),
     "registry": (Kind("kill", "revive", 1, 10, 1),),
@@ -76,7 +78,7 @@ def schedule(seed: int, seconds: float, targets: Sequence[str]) -> list[Step]:
         lasts = chance.uniform(kind.shortest_s, kind.longest_s)
         steps += [Step(at, kind.begin, target), Step(at + lasts, kind.end, target)]
         free_at[target] = at + lasts + (KAFKA_PAUSE_S if target == "kafka" else 1.0)
-    return sorted(steps)
+    return sorted(steps, key=lambda step: step.at_s)  # what begins and ends at once stays in order
 
 
 def _family(target: str) -> str:

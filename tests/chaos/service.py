@@ -21,12 +21,20 @@ class Ended(NamedTuple):
 class Service(Server):
     """One of gpuledger's own commands; it is ready as soon as it runs."""
 
-    def __init__(self, name: str, directory: Path, arguments: Sequence[str], env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        module: str = "gpuledger",
+    ) -> None:
         super().__init__(directory / name)
         self.name = name
         self.log_path = directory / f"{name}.log"
         self.arguments = list(arguments)
         self.env = dict(env)
+        self._module = module
 
     def choose_ports(self) -> None:
         """None."""
@@ -34,7 +42,7 @@ class Service(Server):
     def command(self) -> list[str]:
         """Through env, which becomes the command: the process id stays the same."""
         settings = [f"{name}={value}" for name, value in self.env.items()]
-        return ["/usr/bin/env", *settings, sys.executable, "-m", "gpuledger", *self.arguments]
+        return ["/usr/bin/env", *settings, sys.executable, "-m", self._module, *self.arguments]
 
     def is_ready(self) -> bool:
         """See Server."""

@@ -20,6 +20,7 @@ from gpuledger.localstack.server import LOOPBACK, START_TIMEOUT_S
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
 from tests.chaos.links import Link
 from tests.chaos.service import Ended, Service
+from tests.chaos.stepped import CLOCK, set_step
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = "chaos"
@@ -30,6 +31,7 @@ SILENCE_S = 3  # of a node: some restarts of an agent are longer, some shorter
 SESSION_S = 6  # the broker's lower limit: a frozen member is given up soon
 PARTITIONS = 2
 COMMAND_S = 90
+STEP_NS = 5_000_000_000  # two windows and a half: epochs share windows, and overlap
 AGAIN_RECORDS = 30  # of a partition: some windows of each node
 AGAIN_S = 5.0  # a broker that is away meanwhile is not waited for
 EPOCH_BEGINS = '"epoch_begins"'  # what an agent logs once it works
@@ -126,7 +128,13 @@ class World:
 
     def _add_nodes(self) -> None:
         for number, node in enumerate(self.nodes):
-            self.targets[node] = Service(node, self.directory, self._agent(node, number), self._env)
+            env = {**self._env, CLOCK: str(self._clock(node))}
+            self.targets[node] = Service(
+                node, self.directory, self._agent(node, number), env, "tests.chaos.stepped"
+            )
+
+    def _clock(self, node: str) -> Path:
+        return self.directory / f"clock-{node}"
 
     def _agent(self, node: str, number: int) -> list[str]:
         return [
@@ -188,6 +196,18 @@ class World:
 
     def sever(self, name: str) -> None:
         self.links[name].sever()
+
+    def step_ahead(self, name: str) -> None:
+        """The wall clock of a node jumps, until `step_back`."""
+        set_step(self._clock(name), STEP_NS)
+
+    def step_behind(self, name: str) -> None:
+        """See step_ahead."""
+        set_step(self._clock(name), -STEP_NS)
+
+    def step_back(self, name: str) -> None:
+        """The wall clock is right again."""
+        set_step(self._clock(name), 0)
 
     def repeat(self, name: str) -> None:
         """The last records of each partition come once more, as from a producer that was not answered."""

@@ -7,7 +7,7 @@ import pytest
 from gpuledger.contract.charge_columns import ROW_COLUMNS, TEXT_COLUMNS
 from tests.chaos import rows, truth
 from tests.chaos.__main__ import run
-from tests.chaos.faults import schedule
+from tests.chaos.faults import KINDS, schedule
 from tests.support.charge_sets import charge_set, recent_window_ns
 
 SEED = 16
@@ -20,24 +20,22 @@ TARGETS = [
 ENDS_OF = {
     "kill": {"revive"}, "stop": {"revive"}, "lose": {"revive"}, "freeze": {"thaw"},
     "cut": {"join"}, "hold": {"join"}, "mute": {"join", "sever"}, "repeat": {"nothing"},
+    "step_ahead": {"step_back"}, "step_behind": {"step_back"},
 }  # fmt: skip
 
 
 def test_the_faults_follow_from_the_seed_and_every_one_of_them_ends() -> None:
-    steps = schedule(SEED, FAULTS_S, TARGETS)
-    assert steps == schedule(SEED, FAULTS_S, TARGETS)
-    assert steps != schedule(SEED + 1, FAULTS_S, TARGETS)
-    assert {step.target.partition("-")[0] for step in steps} >= {
-        "worker",
-        "node",
-        "sink",
-        "kafka",
-        "warehouse",
-    }
-    for target in TARGETS:
-        done = [step.do for step in steps if step.target == target]
-        assert len(done) % 2 == 0
-        assert all(end in ENDS_OF[begin] for begin, end in zip(done[::2], done[1::2], strict=True))
+    begun = set()
+    for seed in range(SEED, SEED + 20):
+        steps = schedule(seed, FAULTS_S, TARGETS)
+        assert steps == schedule(seed, FAULTS_S, TARGETS)
+        assert steps != schedule(seed + 1, FAULTS_S, TARGETS)
+        for target in TARGETS:
+            done = [step.do for step in steps if step.target == target]
+            assert len(done) % 2 == 0
+            assert all(end in ENDS_OF[begin] for begin, end in zip(done[::2], done[1::2], strict=True))
+            begun |= {(target.partition("-")[0], begin) for begin in done[::2]}
+    assert begun >= {(family, kind.begin) for family, kinds in KINDS.items() for kind in kinds}
 
 
 MEASURED = sorted(set(ROW_COLUMNS) - set(TEXT_COLUMNS) - {"priced", "effective_known"})

@@ -1,0 +1,32 @@
+"""``python -m tests.chaos.stepped ...``: gpuledger with a wall clock that a chaos run can step.
+
+What is added to the wall clock, in ns, is the first line of the file that CHAOS_CLOCK names.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from gpuledger.cli import main
+
+CLOCK = "CHAOS_CLOCK"
+
+
+def step_ns(clock: Path) -> int:
+    """What a clock is stepped by now."""
+    return int(clock.read_text()) if clock.exists() else 0
+
+
+def set_step(clock: Path, ns: int) -> None:
+    """Step a clock: whoever reads it sees the old step or the new one."""
+    beside = clock.with_suffix(".new")
+    beside.write_text(str(ns))
+    beside.replace(clock)
+
+
+if __name__ == "__main__":
+    unstepped_ns, its_clock = time.time_ns, Path(os.environ[CLOCK])
+    time.time_ns = lambda: unstepped_ns() + step_ns(its_clock)
+    main()
