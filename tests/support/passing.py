@@ -39,8 +39,7 @@ GPUS = 8
 TICK_NS = S // 2
 FIRST_PID, PIDS = 1000, 300  # so few that pids come again while the agent still knows who had them before
 FIRST_CGROUP = 100_000
-KNOWN_BYTES = 1 << 20
-FUNCTIONS, SIZES = 50, 64
+KNOWN_BYTES, FUNCTIONS, SIZES = 1 << 20, 50, 64
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class PassingNode:
     @property
     def seen(self) -> int:
         """How many processes there were so far."""
-        return self.numbers(self.clock.boot_ns(), self.clock.boot_ns()).stop
+        return self.living().stop
 
     def living(self) -> range:
         """Those that live now."""
@@ -134,10 +133,8 @@ class PassingSource:
         self._node = node
         self._through_ns = node.first_ns - 1
         self._told_through = 0
-        self.made = 0
-        """Calls so far."""
-        self.making_ns = 0
-        """CPU time that it took to make them up, which a benchmark takes off."""
+        self.made = 0  # calls so far
+        self.making_ns = 0  # CPU time that it took to make them up, which a benchmark takes off
 
     def start(self) -> None: ...
 
@@ -173,12 +170,12 @@ class PassingSource:
         node, living = self._node, self._node.living()
         told = [*range(self._told_through, living.start), *living]
         self._told_through = living.start
-        return [DeviceUuid(node.pid(n), node.start_ns(n), 0, _digits(n), alive=n in living) for n in told]
+        return [DeviceUuid(node.pid(n), node.start_ns(n), 0, uuid(n % GPUS), alive=n in living) for n in told]
 
     def registrations(self) -> list[GpuRegistration]:
         node = self._node
         return [
-            GpuRegistration(node.pid(n), node.start_ns(n), _digits(n), False, node.start_ns(n))
+            GpuRegistration(node.pid(n), node.start_ns(n), uuid(n % GPUS), False, node.start_ns(n))
             for n in node.living()
         ]
 
@@ -225,8 +222,7 @@ class PassingProcesses:
 
 
 class PassingHolders:
-    """A `HolderSource` in which each living process's pod holds its device; of those that went the name stays
-    for a while."""
+    """A `HolderSource` in which each living process's pod holds its device; names of those that went stay."""
 
     problem = ""
 
@@ -302,7 +298,3 @@ class PassingAgent:
             self.agent.tick()
             while (ticket := self.queue.take(0)) is not None:
                 self.queue.acknowledge(ticket)
-
-
-def _digits(number: int) -> str:
-    return f"{number % GPUS:08x}-0000-0000-0000-000000000000"
