@@ -6,14 +6,13 @@ Busy nodes (``replay``) make 2,000 calls a second each; the baseline decodes the
 and adds the durations of calls up by process, in a plain loop, without windows, prices or rows. A simulated
 fleet of 100 GPUs (``replay_real_time``) is what the proportions of published traces make of it: there a
 second of one core is compared with the seconds of the life of the fleet. Memory is the peak of a process
-that replays an hour, and of one that replays six.
+that replays an hour, and of one that replays four.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ import fastavro
 import numpy as np
 
 from benchmarks._history import add, begin, simulated
+from benchmarks.archive import own_peak
 from benchmarks.figures import repeat, write_figure
 from benchmarks.processor import EVENTS, GPUS, PARTS, WINDOW_NS, node_window
 from gpuledger.archive.log import ArchiveLog
@@ -41,12 +41,12 @@ from gpuledger.replay.request import Request
 from gpuledger.replay.running import Progress, replay
 from gpuledger.simulate import FleetSpec
 
-RUNS = 5
+RUNS = 3
 BUSY_NODES = 8
 BUSY_WINDOWS = 36
 START_NS = 1_796_083_200 * 10**9
-FLEET = FleetSpec(gpus=100, hours=0.5)
-SHORT, LONG = FleetSpec(gpus=16, hours=1), FleetSpec(gpus=16, hours=6)
+FLEET = FleetSpec(gpus=100, hours=0.2)
+SHORT, LONG = FleetSpec(gpus=8, hours=1), FleetSpec(gpus=8, hours=4)
 
 
 def busy(store: Store) -> int:
@@ -138,7 +138,7 @@ def main() -> None:
         write_figure(
             "replay_memory",
             peaks[1],
-            "bytes, six hours",
+            "bytes, four hours",
             peaks[0],
             peaks[1] / peaks[0],
             1,
@@ -151,6 +151,6 @@ if __name__ == "__main__":
     if len(sys.argv) == 3:
         spec = FleetSpec(**json.loads(sys.argv[2]))
         replayed(sys.argv[1], spec.start_ns, spec.end_ns)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        print(own_peak())
     else:
         main()
