@@ -24,7 +24,7 @@ SESSION_S = 6
 class BudgetWorkers:
     """Starts workers of one application, and ends those that a test has left."""
 
-    def __init__(self, bus: BusSettings, directory: Path, warehouse_url: str = "") -> None:
+    def __init__(self, bus: BusSettings, directory: Path, state_interval_s: float = 1.0) -> None:
         self._directory = directory
         self._environment = {
             **os.environ,
@@ -32,11 +32,9 @@ class BudgetWorkers:
             "GPULEDGER_REGISTRY_URL": bus.registry_url,
             "GPULEDGER_BUDGETS_APPLICATION": "budgets-under-test",
             "GPULEDGER_BUDGETS_SESSION_TIMEOUT_S": str(SESSION_S),
-            "GPULEDGER_BUDGETS_STATE_INTERVAL_S": "1",
+            "GPULEDGER_BUDGETS_STATE_INTERVAL_S": str(state_interval_s),
             "GPULEDGER_BUDGETS_READ_INTERVAL_S": "1",
         }
-        if warehouse_url:
-            self._environment["GPULEDGER_WAREHOUSE_URL"] = warehouse_url
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> subprocess.Popen[bytes]:

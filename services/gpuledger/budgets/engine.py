@@ -101,6 +101,7 @@ class Engine:
                         catalog,
                     )
                     self._first[place.partition] = self._patiently(take_over)
+            self._patiently(partial(FirstStage.told, self._first, self._read))
             if TP(BUDGET_SUBTOTALS, 0) in places:
                 take_over_breaches = partial(
                     SecondStage.take_over, self._bus, self._settings, self._reader, self._read

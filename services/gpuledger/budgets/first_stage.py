@@ -47,7 +47,7 @@ class FirstStage:
         read: TopicsRead,
         catalog: Catalog,
     ) -> FirstStage:
-        """Fence, read the newest state and what was told since, and recall the tail.
+        """Fence, read the newest state, and recall the tail. What was told since, ``told`` must say.
 
         Raises Unavailable; then nothing is owned.
         """
@@ -56,7 +56,6 @@ class FirstStage:
         try:
             states = newest(read.states(partition)).get(partition)
             first = states[0].subtotals_offset if states else 0
-            told = max((t.version for t in read.subtotals(first) if t.partition == partition), default=0)
             if states is None:
                 count = PartitionCount(partition, catalog)
             else:
@@ -67,12 +66,20 @@ class FirstStage:
                     charges = read.read(ChargeSet, message)
                     if charges is not None:
                         count.recall(charges_of(charges, message.offset, message.timestamp_ms))
-            count.told_version = told
         except BaseException:
             transactions.close()
             raise
-        _log.info("partition taken over", partition=partition, position=count.position, told=told)
+        _log.info("partition taken over", partition=partition, position=count.position)
         return FirstStage(count, transactions, first)
+
+    @staticmethod
+    def told(stages: Mapping[int, FirstStage], read: TopicsRead) -> None:
+        """Let stages that were taken over know what their earlier owners told. Raises Unavailable."""
+        first = min((stage.subtotals_offset for stage in stages.values()), default=None)
+        for subtotal in read.subtotals(first) if first is not None else ():
+            if subtotal.partition in stages:
+                count = stages[subtotal.partition].count
+                count.told_version = max(count.told_version, subtotal.version)
 
     def take(self, records: Sequence[WindowCharges], replaced: Mapping[Window, Replaced]) -> None:
         """Count records; ``replaced`` has what ``count.to_ask`` named."""
