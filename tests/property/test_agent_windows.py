@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuledger.agent.events import work_of
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.outstanding import Outstanding
 from gpuledger.agent.rules import EVENT_GRACE_NS, SAMPLE_WAIT_NS
@@ -168,10 +169,12 @@ def test_outstanding_work_does_not_depend_on_how_events_are_cut_into_chunks(
     whole, pieces = Outstanding(), Outstanding()
     if not events:
         return
-    whole.apply(joined(events))
+    together = joined(events)
+    whole.apply(together, work_of(together))
     bounds = sorted({0, len(events), *(c for c in cuts if c < len(events))})
     for start, end in itertools.pairwise(bounds):
-        pieces.apply(joined(events[start:end]))
+        piece = joined(events[start:end])
+        pieces.apply(piece, work_of(piece))
     assert whole.items() == pieces.items()
     expected: dict[tuple[int, int], tuple[int, int]] = {}
     for time, operation, process, device, result in rows:
