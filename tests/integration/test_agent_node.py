@@ -126,12 +126,13 @@ def test_calls_of_a_pod_and_of_a_host_process_arrive_exactly(
     assert (last.body.header.lost_kernel, last.body.header.lost_user) == (0, 0)
 
     expected: Counter[Operation] = Counter()
-    for name, calls in counted_calls(23, 3).items():
+    for name, called in counted_calls(23, 3).items():
         if name in OPERATION_OF:
-            expected[OPERATION_OF[name]] += calls.calls
+            expected[OPERATION_OF[name]] += called.calls
     seen: Counter[Operation] = Counter()
     for batch, rows in of_pid(told, counting.pid):
-        seen.update(Operation(code) for code in batch.operation[rows].tolist())
+        for code, calls in zip(batch.operation[rows].tolist(), batch.count[rows].tolist(), strict=True):
+            seen[Operation(code)] += calls  # a row of many calls where the kernel tallied a burst
         process = next(p for p in batch.processes if p.pid == counting.pid)
         assert (process.consumer_kind, process.consumer, process.container) == ("pod", pod_uid, "main")
         assert not process.pending
