@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from gpuledger.agent.probes import ProbeSource, RawEvents
+from gpuledger.agent.probes.symbols import RATE_SLOT_NS
 from gpuledger.contract.operations import Operation
 from tests.bpf.workbench import Bench, Running, events_of
 
@@ -19,9 +21,9 @@ TALLY_ALL, RECORD_ALL = 0, None
 
 @pytest.fixture
 def switched(source: ProbeSource) -> Iterator[ProbeSource]:
-    """The shared source; whatever a test set its rate to, the next one finds the default."""
+    """The shared source; whatever a test set its rate to, the next one finds that every call is recorded."""
     yield source
-    source.set_tally_rate(50_000)
+    source.set_tally_rate(None)
 
 
 def phases(bench: Bench, count: int) -> Running:
@@ -73,6 +75,7 @@ def collect(source: ProbeSource, running: Running, *rates: int | None) -> RawEve
     assert running.line() == "waiting"
     for rate in rates:
         source.set_tally_rate(rate)
+        time.sleep(2 * RATE_SLOT_NS / 1e9)  # who is tallied stays so to the end of a slot of time
         run_phase(running)
         parts.append(events_of(source, running.pid))
     return np.concatenate(parts)
