@@ -157,6 +157,17 @@ def test_a_silent_context_is_witnessed_where_probes_are_on_all_its_libraries() -
     assert [processes[i].witnessed for i in (seen, partly) if i is not None] == [True, False]
 
 
+def test_who_is_found_by_his_context_before_his_calls_are_read_is_witnessed_at_once() -> None:
+    """A window's keyframe may fall between the driver's word of a new process and its first call's."""
+    reader = StatedProcesses()
+    reader.facts = {1: ProcessFacts(30 * MS, 7), 2: ProcessFacts(30 * MS, 7)}
+    reader.files = {1: frozenset({(1, 10)}), 2: frozenset({(1, 11)})}
+    processes = table(reader)
+    processes.witness({(1, 10)})
+    found = [processes.of_pid(pid) for pid in (1, 2)]
+    assert [processes[i].witnessed for i in found if i is not None] == [True, False]
+
+
 def test_an_argument_that_is_no_size_does_not_become_a_negative_one() -> None:
     rows = np.concatenate([raw(S, bytes=2**64 - 1, duration_ns=2**63), raw(S, bytes=5)])
     events = table(StatedProcesses()).resolve(rows, 0)

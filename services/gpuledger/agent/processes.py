@@ -72,6 +72,7 @@ class ProcessTable:
         self._evidence = DeviceEvidence(devices, reader.tick_ns)
         self._sights = Sights(devices)
         self._boot = boot
+        self._probed: frozenset[tuple[int, int]] = frozenset()
         self._next = 0
         self._known: dict[int, Known] = {}
         self._by_key: dict[tuple[int, int, int], int] = {}
@@ -148,6 +149,7 @@ class ProcessTable:
         if facts is None or any(one.pid == pid and self._tick(one.start_ns) == tick for one in self.all):
             return None  # gone; or ended, and its parent has not reaped it yet
         known = self._add(pid, facts.start_ns, facts.cgroup_id, facts)
+        known.witnessed = known.traced or self._is_probed(pid)  # its first calls may not have been read yet
         return None if known.serves else known.index
 
     def device_of(self, index: int, ordinal: int) -> int:
@@ -189,14 +191,19 @@ class ProcessTable:
         """Say of the living whose calls were not seen whether they would be: whether probes are on every
         libcuda that they have mapped. ``probed``: (device, inode) of the files with probes."""
         self.ask()
+        self._probed = frozenset(probed)
         for pid, indexes in self._living.items():
             if any(self._known[index].doubts and self._known[index].sight.opened for index in indexes):
                 self._look_again(pid, indexes)
             silent = [index for index in indexes if not self._known[index].traced]
             if silent:
-                files = self._reader.libraries(pid)
+                witnessed = self._is_probed(pid)
                 for index in silent:
-                    self._known[index].witnessed = bool(files) and files <= set(probed)
+                    self._known[index].witnessed = witnessed
+
+    def _is_probed(self, pid: int) -> bool:
+        files = self._reader.libraries(pid)
+        return bool(files) and files <= self._probed
 
     def note_ends(self, now_boot_ns: int) -> list[int]:
         """Mark the processes that ended since the last call; forget those that ended long ago."""
