@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from gpuledger.attribution import charge_window
 from gpuledger.charge.cli import charge
-from gpuledger.contract.errors import ConfigError
+from gpuledger.contract.errors import BadRecord, ConfigError
 from gpuledger.contract.fields import Field
 from gpuledger.contract.records import Holder, NodeLayout, PriceEntry, encode
 from gpuledger.contract.schemas import schema
@@ -276,3 +276,8 @@ def test_a_broken_container_is_refused_with_its_record(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ConfigError, match="record 0 can not be read"):
         bill("--holdings", str(path))
+
+
+def test_a_window_longer_than_a_minute_is_refused_by_the_core() -> None:
+    with pytest.raises(BadRecord, match="limit is a minute"):
+        charge_window(by_hand.window(length=61 * SECOND), by_hand.prices(), Teams())

@@ -15,7 +15,7 @@ from gpuledger.contract.columns import Longs
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.records import EventBatch, Header, Holder, Holdings, NodeLayout, SampleBatch
 from gpuledger.contract.rows import NO_DEVICE, NODE_DEVICE
-from gpuledger.contract.windows import DAY_NS
+from gpuledger.contract.windows import DAY_NS, MINUTE_NS
 
 REASON = "bad_meaning"
 OVER_LIMIT = "over_limit"
@@ -90,7 +90,11 @@ def check_layout(layout: NodeLayout) -> None:
 
 
 def check_window(window: NodeWindow) -> None:
-    """Raise BadRecord (over_limit) where a window's records are more than one window may cost."""
+    """Raise BadRecord (over_limit) where a window is longer than the minute that columns are laid out for, or
+    its records are more than one window may cost."""
+    if window.window_length_ns > MINUTE_NS:
+        message = f"a window of {window.window_length_ns} ns, the limit is a minute"
+        raise BadRecord(OVER_LIMIT, message, "window_length_ns")
     found = (
         ("states", len(window.holdings), MAX_STATES),
         ("states of devices", sum(map(_devices, window.holdings)), MAX_DEVICE_STATES),
