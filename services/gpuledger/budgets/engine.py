@@ -32,20 +32,15 @@ from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
 from gpuledger.contract.errors import Fenced, Unavailable
 from gpuledger.contract.records import BudgetSubtotal
 from gpuledger.contract.topics import BUDGET_SUBTOTALS, CHARGES
+from gpuledger.processor.patience import Superseded, patiently
 from gpuledger.warehouse import Warehouse, connect
 
 STAGE = "budgets"
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 10.0  # between attempts while Kafka, the registry or the warehouse is away
 KNOWN_AHEAD_NS = 15 * NS_PER_S  # see processor.engine: whoever read the budgets so long ago knows a version
 JUDGED_AT_MOST_EVERY_S = 0.5  # a thousand budgets take a tenth of a second, and each poll touches most
 CLOSE_FLUSH_S = 5.0
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
-
-
-class Superseded(Exception):
-    """The partitions were assigned anew meanwhile: what is under way is abandoned, nothing is lost."""
 
 
 class Engine:
@@ -251,19 +246,7 @@ class Engine:
             raise Superseded from None
 
     def _patiently(self, attempt: Callable[[], T]) -> T:
-        give_up_ns = self._clock.boot_ns() + int(self._settings.patience_s * NS_PER_S)
-        pause_s = FIRST_PAUSE_S
-        while True:
-            if not self._is_current():
-                raise Superseded
-            try:
-                return attempt()
-            except Unavailable as error:
-                if self._clock.boot_ns() > give_up_ns:
-                    raise
-                _log.warning("waiting", error=str(error))
-            self._clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return patiently(attempt, self._is_current, self._clock, self._settings.patience_s)
 
     def _is_current(self) -> bool:
         with self._lock:

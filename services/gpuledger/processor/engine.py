@@ -12,7 +12,7 @@ import structlog
 from gpuledger.attribution import charge_windows
 from gpuledger.bus import BusSettings, DeadLetters, Incoming, PartitionReader, Producer, SchemaRegistry
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
-from gpuledger.contract.errors import Fenced, Unavailable
+from gpuledger.contract.errors import Fenced
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor import metrics
 from gpuledger.processor.broker_time import BrokerTime
@@ -21,6 +21,7 @@ from gpuledger.processor.gathering import Gatherer
 from gpuledger.processor.intake import Intake
 from gpuledger.processor.letters import Letters
 from gpuledger.processor.ownership import Ownership, committed, take_over
+from gpuledger.processor.patience import Superseded, patiently
 from gpuledger.processor.protocol import Decision, PartitionOwner
 from gpuledger.processor.reading import Decoder
 from gpuledger.processor.refusals import Refusals
@@ -29,8 +30,6 @@ from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.topics_read import TopicsReader, announcements
 from gpuledger.processor.window_inputs import KafkaInputs
 
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 10.0  # between attempts to take over while Kafka or the registry is away
 LONGEST_WORK_S = 2.0  # then new records have their turn; what is left is gone on with at the next tick
 # A version is published 60 s before the first window that it holds for: whoever has read the topic since
 # then knows it. The rest of the 60 s is for publishing itself and for clocks that differ.
@@ -38,10 +37,6 @@ KNOWN_AHEAD_NS = 15 * NS_PER_S
 CLOSE_FLUSH_S = 5.0  # what is not delivered by then is sent again by the next owner
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
-
-
-class Superseded(Exception):
-    """The partitions were assigned anew meanwhile: what is under way is abandoned, nothing is lost."""
 
 
 class Engine:
@@ -168,19 +163,7 @@ class Engine:
         return ownership
 
     def _patiently(self, attempt: Callable[[], T]) -> T:
-        give_up_ns = self._clock.boot_ns() + int(self._settings.patience_s * NS_PER_S)
-        pause_s = FIRST_PAUSE_S
-        while True:
-            if not self._is_current():
-                raise Superseded
-            try:
-                return attempt()
-            except Unavailable as error:
-                if self._clock.boot_ns() > give_up_ns:
-                    raise
-                _log.warning("waiting to take over", error=str(error))
-            self._clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return patiently(attempt, self._is_current, self._clock, self._settings.patience_s)
 
     def _is_current(self) -> bool:
         with self._lock:
