@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpuledger.agent.footprint import SETTLED_S
+from gpuledger.agent.privileges import NEEDED
 
 COMMAND = Path(sys.executable).parent / "gpuledger"
 NOBODY = "127.0.0.1:9"  # the discard port: no broker answers there
 KIB_PER_MIB = 1024
 NS_PER_S = 1e9
 START_S = 60.0
+STRANGER = 64998  # a user that owns nothing, and whom no other work on the machine runs as
 
 
 def memory_mib(pid: int) -> dict[str, float]:
@@ -54,6 +56,15 @@ def has_programs(pid: int) -> bool:
         return False
 
 
+def apart() -> list[str]:
+    """The start of a command that runs the rest as a user of its own, with the agent's capabilities but for
+    SYS_PTRACE: it sees into processes of that user alone, so other work with probes can go on beside it."""
+    names = [one.name.lower() for one in NEEDED if one.name != "SYS_PTRACE"]
+    given = "-all" + "".join(f",+{name}" for name in names)
+    sets = ["--bounding-set", given, "--inh-caps", given, "--ambient-caps", given]
+    return ["setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups", *sets]
+
+
 @contextmanager
 def agent(
     directory: Path,
@@ -61,9 +72,11 @@ def agent(
     bootstrap: str = NOBODY,
     registry: str = f"http://{NOBODY}",
     environment: dict[str, str] | None = None,
+    start: Sequence[str] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """An agent whose probes are in the kernel; its log is ``directory``/agent.log."""
-    command = [str(COMMAND), "agent", "run", "--cluster", "bench", "--node", "one"]
+    """An agent whose probes are in the kernel; its log is ``directory``/agent.log. ``start``: of its command,
+    for instance `apart`, whose user must be able to write to ``directory``/state."""
+    command = [*start, str(COMMAND), "agent", "run", "--cluster", "bench", "--node", "one"]
     command += ["--state", str(directory / "state"), "--bootstrap", bootstrap, "--registry", registry]
     log = directory / "agent.log"
     with (

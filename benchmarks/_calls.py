@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -88,22 +88,26 @@ int main(int count, char **arguments)
 """
 
 
-def build(directory: Path) -> Path:
-    """``libcuda.so.1`` and ``caller`` in that directory; the path of the caller."""
+def build(directory: Path, name: str = "libcuda.so.1") -> Path:
+    """The library and ``caller`` in that directory; the path of the caller. A library whose ``name`` is no
+    libcuda's is probed by an agent that is told of it alone (``--preattach``)."""
     directory.mkdir(parents=True, exist_ok=True)
-    library, caller = directory / "libcuda.so.1", directory / "caller"
-    for name, text in (("library.c", LIBRARY), ("caller.c", CALLER)):
-        (directory / name).write_text(text)
-    shared = ["-O2", "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1"]
+    library, caller = directory / name, directory / "caller"
+    for source, text in (("library.c", LIBRARY), ("caller.c", CALLER)):
+        (directory / source).write_text(text)
+    shared = ["-O2", "-fPIC", "-shared", f"-Wl,-soname,{name}"]
     subprocess.run(["cc", *shared, "-o", library, directory / "library.c"], check=True)
-    linked = ["-O2", f"-L{directory}", "-l:libcuda.so.1"]
+    linked = ["-O2", f"-L{directory}", f"-l:{name}"]
     subprocess.run(["cc", directory / "caller.c", *linked, "-o", caller], check=True)
     return caller
 
 
-def start(caller: Path, rate: float, seconds: float, seed: int) -> subprocess.Popen[str]:
-    """A process that makes ``rate`` calls a second for so long, and then prints how many it made."""
-    command = [str(caller), str(rate), str(seconds), str(seed)]
+def start(
+    caller: Path, rate: float, seconds: float, seed: int, before: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """A process that makes ``rate`` calls a second for so long, and then prints how many it made. ``before``:
+    the start of its command."""
+    command = [*before, str(caller), str(rate), str(seconds), str(seed)]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(caller.parent)}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 

@@ -121,6 +121,19 @@ def test_with_these_capabilities_alone_and_one_writable_directory_it_sees_every_
     assert list((state / "spool").iterdir()), "what Kafka has not got waits there"
 
 
+def test_another_user_than_root_can_have_the_probes_compiled_by_bcc(place: Path) -> None:
+    (place / "state").mkdir()
+    os.chown(place / "state", STRANGER, STRANGER)
+    options = ["--samplers", "none", "--loader", "bcc"]
+    with (
+        Emulator([H100]) as emulator,
+        agent(with_capabilities(NAMES, STRANGER), place, emulator, *options) as (running, port),
+    ):
+        emulator.spawn(["count", "--rounds", "23"]).communicate(timeout=60)
+        until(lambda: events(port) > 0, 60)
+        running.stop()
+
+
 def test_an_agent_that_was_given_everything_keeps_what_it_needs_and_says_so(tmp_path: Path) -> None:
     with Emulator([H100]) as emulator, agent([], tmp_path, emulator) as (running, port):
         assert sets_of(running.process.pid) == {(ALL, ALL, ALL, "1")}

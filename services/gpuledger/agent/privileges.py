@@ -6,10 +6,12 @@ capabilities(7), and capable() in kernel/bpf, kernel/events and fs/proc of Linux
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +19,8 @@ from typing import Final
 _STATUS: Final = Path("/proc/self/status")
 _LAST_CAPABILITY: Final = Path("/proc/sys/kernel/cap_last_cap")
 _VERSION_3: Final = 0x20080522  # _LINUX_CAPABILITY_VERSION_3: two words of 32 bits for each set
-_CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT, _AMBIENT_CLEAR_ALL = 24, 38, 47, 4  # linux/prctl.h
+_CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 24, 38, 47  # linux/prctl.h
+_AMBIENT_RAISE, _AMBIENT_CLEAR_ALL = 2, 4
 _SYS_ADMIN: Final = 21
 
 
@@ -58,7 +61,8 @@ def missing(held: frozenset[int] | None = None) -> list[Capability]:
 
 def keep_only_needed() -> list[str]:
     """Let go of every capability that is not needed, for this process and all that it starts, for good; the
-    names of those that are left. Call it before any other thread is started: each has its own."""
+    names of those that are left. What it starts has none of them, unless as `handed_on` says. Call it before
+    any other thread is started: each has its own."""
     needed = {one.number for one in NEEDED}
     if not needed <= effective():
         needed.add(_SYS_ADMIN)  # whoever started the agent gave that one, as for kernels before 5.8
@@ -78,10 +82,23 @@ def keep_only_needed() -> list[str]:
     kept = _set("CapPrm") & needed
     bits = sum(1 << number for number in kept)
     low, high = bits & 0xFFFFFFFF, bits >> 32
-    if libc.capset(struct.pack("=Ii", _VERSION_3, 0), struct.pack("=6I", low, low, 0, high, high, 0)):
+    if libc.capset(struct.pack("=Ii", _VERSION_3, 0), struct.pack("=6I", low, low, low, high, high, high)):
         _fail("capset")
     names = {one.number: one.name for one in NEEDED} | {_SYS_ADMIN: "SYS_ADMIN"}
     return sorted(names[number] for number in kept)
+
+
+@contextlib.contextmanager
+def handed_on() -> Iterator[None]:
+    """What this thread starts meanwhile has the capabilities that `keep_only_needed` left, whoever the user
+    is: a program that another than root starts has else none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in _set("CapInh"):
+        libc.prctl(_CAP_AMBIENT, _AMBIENT_RAISE, number, 0, 0)  # one that is not permitted can not be given
+    try:
+        yield
+    finally:
+        libc.prctl(_CAP_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 
 def _set(name: str) -> frozenset[int]:

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from gpuledger.agent.privileges import handed_on
 from gpuledger.agent.probes.handed import Handed, receive
 from gpuledger.agent.probes.headers import DEBIAN_BCC, ENVIRONMENT, prepare_kernel_headers
 from gpuledger.agent.probes.loader import (
@@ -93,7 +94,9 @@ class BccLoader:
         ours, theirs = socket.socketpair()
         order = json.dumps({"limits": asdict(limits), "multi": self.multi})
         command = [sys.executable, "-m", _COMPILER, str(theirs.fileno()), order]
-        with ours, subprocess.Popen(command, pass_fds=[theirs.fileno()]) as compiler:
+        with handed_on():
+            compiler = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        with ours, compiler:
             theirs.close()
             ours.settimeout(_COMPILE_S)
             try:
