@@ -169,7 +169,9 @@ def test_a_change_is_shown_with_the_past_that_it_is_for_before_anything_is_publi
     assert "~ a: unit_price 1 -> 2, list_price 1 -> 2" in tried.stdout
     assert "The past from the beginning to" in tried.stdout
     assert "no warehouse was given (--url)" in tried.stdout
-    assert "until a generation is announced for it (cause price)" in tried.stdout
+    assert "A generation is announced for it (cause price)" in tried.stdout
+    left = applying(ledger, str(path), "--dry-run", "--no-restate")
+    assert "It stays as it was charged (--no-restate)" in left.stdout
 
 
 def test_nothing_is_published_where_nobody_says_yes(ledger: BusSettings, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def by_team(warehouse: Warehouse) -> dict[str, Decimal | None]:
 
 def foreseen(url: str, new: Version, *known: Version) -> Effect:
     planned = Applied("", new, unchanged=False, known=known)
-    return foresee(planned, START + HOUR_NS, url)
+    return foresee(planned, (), url)
 
 
 def book(*entries: PriceEntry, version: int = 1) -> PriceBookVersion:

@@ -8,7 +8,7 @@ from gpuledger.configuration.diff import Line, diff
 from gpuledger.configuration.effect import Effect, LedgerHour, add_price_effect
 from gpuledger.configuration.team_effect import add_team_effect
 from gpuledger.contract.records import PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
-from gpuledger.pricing.changes import past_price_changes
+from gpuledger.pricing.changes import price_changes
 from gpuledger.pricing.notices import notices
 from gpuledger.pricing.yaml_documents import read_prices, read_teams
 
@@ -48,7 +48,7 @@ def prices(*entries: PriceEntry, version: int = 1, active_from_ns: int = 0) -> P
 
 def effect_of(old: PriceBookVersion, new: PriceBookVersion, *rows: LedgerHour, gpus: int = 1) -> Effect:
     effect = Effect()
-    changes = past_price_changes([old], new, 20 * HOUR)
+    changes = price_changes(old, new)
     add_price_effect(effect, rows, changes, [old], new, {("c", "p5"): gpus})
     return effect
 

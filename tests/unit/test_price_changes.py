@@ -6,23 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuledger.contract.records import (
-    Generation,
     PriceBookVersion,
     PriceEntry,
     TeamMapVersion,
     TeamRule,
-    decode,
-    encode,
 )
 from gpuledger.contract.windows import MINUTE_NS
 from gpuledger.pricing import PriceBook, PricedDevice
 from gpuledger.pricing.changes import (
     Range,
     cause_of,
-    generations,
     held,
-    past_price_changes,
-    past_team_changes,
     price_changes,
     ranges_to_restate,
     team_changes,
@@ -71,19 +65,6 @@ def test_a_spot_price_that_arrives_late_changes_the_time_that_was_provisional():
     assert cause_of(changes) == "late_price"
 
 
-def test_a_generation_is_announced_for_the_past_of_what_changes_in_its_cluster_alone():
-    """At 7:30 the series becomes known to 9:00: 3:00 to 7:30 is restated, the rest is not charged yet."""
-    old = spot("03")
-    new = spot("09", ", {from: 2025-07-01T05:00:00Z, price_per_hour: 3}")
-    past = past_price_changes([old], new, JULY + 15 * HOUR // 2)
-    ranges = ranges_to_restate((change.start_ns, change.end_ns, change.cluster) for change in past)
-    assert ranges == [Range(JULY + 3 * HOUR, JULY + 15 * HOUR // 2, ("c",))]
-    (record,) = generations(ranges, 4, JULY + 8 * HOUR, 2, 1, cause_of(past), who="a")
-    assert (record.number, record.from_ns, record.to_ns, record.clusters) == (4, *ranges[0][:2], ["c"])
-    assert (record.price_version, record.team_version, record.cause) == (2, 1, "late_price")
-    assert decode(Generation, encode(record)) == record
-
-
 def test_the_same_document_changes_nothing():
     assert price_changes(spot("03"), spot("03")) == []
 
@@ -118,12 +99,6 @@ def test_windows_were_charged_with_the_greatest_version_active_at_their_start():
     ]
 
 
-def test_a_first_price_list_changes_all_of_the_past_that_had_no_price():
-    new = read_prices("kind: prices\nprices: [{id: a, per: gpu, price_per_hour: 1}]\n", "p.yaml")
-    (change,) = past_price_changes([], new, JULY)
-    assert (change.start_ns, change.end_ns, change.before) == (0, JULY, None)
-
-
 def test_a_change_of_the_currency_of_account_changes_everything():
     entries = [PriceEntry("a", "gpu", 1, "USD")]
     rates = "rates: [{from: USD, to: EUR, rate: 1}]\n"
@@ -147,7 +122,6 @@ def test_a_rule_that_is_added_changes_the_time_that_it_holds_for():
     old = TeamMapVersion(1, 0, rules=[rule("a")])
     new = TeamMapVersion(2, 0, rules=[rule("b", 3, 7, namespace="x"), rule("a")])
     assert minutes(team_changes(old, new)) == [(3, 7)]
-    assert minutes(past_team_changes([old], new, 5 * MINUTE_NS)) == [(3, 5)]
 
 
 def test_what_a_rule_is_called_changes_nothing_and_its_order_does():

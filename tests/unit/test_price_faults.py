@@ -17,7 +17,7 @@ from gpuledger.contract.records import (
     TeamRule,
 )
 from gpuledger.pricing import NON_GPU, Consumer, PriceBook, PricedDevice, Prices, TeamMap, Teams
-from gpuledger.pricing.changes import past_price_changes, ranges_to_restate
+from gpuledger.pricing.restating import Published, restated
 from gpuledger.pricing.yaml_documents import read_prices, read_teams
 from gpuledger.pricing.yaml_values import instant_ns
 from tests.support.charging import START, WINDOW, Calls, gpu, row_of, state, window
@@ -95,9 +95,10 @@ def test_spot_is_never_priced_as_on_demand_while_the_feed_lags_and_is_priced_aga
     )
     known = PriceBook(second).cost(device, july + 2 * HOUR, july + 6 * HOUR)
     assert (known.nano, known.provisional) == (19 * DOLLAR, False)
-    changes = past_price_changes([first], second, july + 6 * HOUR)
-    (restated,) = ranges_to_restate((one.start_ns, one.end_ns, one.cluster) for one in changes)
-    assert (restated.from_ns, restated.to_ns) == (july + 2 * HOUR, july + 6 * HOUR)
+    second.version, second.active_from_ns = 2, july + 6 * HOUR
+    (found,) = restated(Published([first, second]), second, None)
+    assert (found.range.from_ns, found.range.to_ns) == (july + 2 * HOUR, july + 6 * HOUR)
+    assert found.cause == "late_price"
 
 
 def test_a_node_that_is_spot_for_a_time_is_charged_by_intervals():

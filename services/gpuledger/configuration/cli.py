@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from gpuledger.bus import BusSettings
+from gpuledger.configuration.announcing import Announcer
 from gpuledger.configuration.diff import diff
 from gpuledger.configuration.foresight import foresee
 from gpuledger.configuration.plan import Applied
@@ -19,14 +20,20 @@ from gpuledger.configuration.reading import instant, read_files
 from gpuledger.configuration.show import (
     console,
     effect_as_json,
+    generation_as_json,
+    generation_sentence,
     print_change,
     print_document,
+    print_left,
     sentence,
     summary,
 )
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import Refused
+from gpuledger.contract.records import BudgetsVersion, Generation
+from gpuledger.pricing.restating import Published, owed
 
+LEFT = "announced after an interruption"  # why, of a generation that an earlier call had not come to
 EXIT_WOULD_CHANGE = 4  # --dry-run: a version would be published; 0: none would
 
 app = typer.Typer(
@@ -76,38 +83,60 @@ def apply(
         bool,
         typer.Option("--dry-run", help="Publish nothing. Exit code 4 where something would be, else 0."),
     ] = False,
+    no_restate: Annotated[
+        bool, typer.Option("--no-restate", help="Leave the past as it was charged: announce no generation.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what documents change and to what effect, ask, and publish them as the next version of their kind.
 
-    An unchanged document publishes nothing, and of documents with a mistake none is published.
+    The past that they charge otherwise is then announced as a generation, and the processors restate it. An
+    unchanged document publishes nothing, and of documents with a mistake none is published.
     """
     if as_json and not (yes or dry_run):
         raise Refused("--json asks nobody: give --yes or --dry-run with it")
     documents = read_files(files)
     at = None if active_from is None else instant(active_from, "--active-from")
     published = Documents(BusSettings.load(), SystemClock())
+    announcer = Announcer(BusSettings.load(), SystemClock())
+    charging = any(not isinstance(document, BudgetsVersion) for document in documents)
+    before = announcer.published() if charging else Published()
     who = author if author is not None else getpass.getuser()
     planned = [published.apply(document, at, who, comment, dry_run=True) for document in documents]
-    shown = _show(planned, url or None, as_json)
+    shown = _show(planned, before, url or None, as_json, restates=not no_restate)
     changed = any(not one.unchanged for one in planned)
+    left = owed(before)  # by versions whose apply was interrupted
+    if left and not as_json:
+        print_left(console(), left)
+    announced: list[Generation] = []
+    if not dry_run:
+        if changed:
+            _ask(yes)
+        if charging:
+            announced = announcer.announce(who, LEFT)
     if changed and not dry_run:
-        _ask(yes)
         planned = [
-            published.apply(document, at, who, comment, seen=one)
+            published.apply(document, at, who, comment, seen=one, restates_past=not no_restate)
             for document, one in zip(documents, planned, strict=True)
         ]
+        if charging:
+            announced += announcer.announce(who, comment)
     if as_json:
         applied = [_applied(one) | more for one, more in zip(planned, shown, strict=True)]
-        print(json.dumps({"dry_run": dry_run, "applied": applied}))
+        told = [generation_as_json(one) for one in announced]
+        print(json.dumps({"dry_run": dry_run, "applied": applied, "generations": told}))
     elif not dry_run:
         for one in planned:
             print(sentence(one, published=True))
-    if changed and dry_run:
+        for generation in announced:
+            print(generation_sentence(generation))
+    if (changed or left) and dry_run:
         raise typer.Exit(EXIT_WOULD_CHANGE)
 
 
-def _show(planned: list[Applied], url: str | None, as_json: bool) -> list[dict[str, object]]:
+def _show(
+    planned: list[Applied], before: Published, url: str | None, as_json: bool, restates: bool
+) -> list[dict[str, object]]:
     """Print what would change; as JSON give it back."""
     out = console()
     found: list[dict[str, object]] = []
@@ -118,7 +147,7 @@ def _show(planned: list[Applied], url: str | None, as_json: bool) -> list[dict[s
                 out.print(sentence(one, published=False), markup=False)
             continue
         lines = diff(one.last, one.version)
-        effect = foresee(one, SystemClock().unix_ns(), url)
+        effect = foresee(one, before.announced, url)
         found.append(
             {
                 "diff": [{"sign": line.sign, "id": line.id, "what": line.what} for line in lines],
@@ -126,7 +155,7 @@ def _show(planned: list[Applied], url: str | None, as_json: bool) -> list[dict[s
             }
         )
         if not as_json:
-            print_change(out, one, lines, effect, asked=url is not None)
+            print_change(out, one, lines, effect, asked=url is not None, restates=restates)
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuledger.contract.errors import Refused
+from gpuledger.contract.records import BudgetsVersion
 from gpuledger.contract.windows import MINUTE_NS, NS_PER_S
 from gpuledger.pricing.check import day
 from gpuledger.pricing.yaml_documents import Version
@@ -38,6 +39,7 @@ def plan_version(
     charged: bool,
     author: str = "",
     comment: str = "",
+    restates_past: bool = False,
 ) -> Version | None:
     """The version to publish, None where the document is the last one unchanged.
 
@@ -56,8 +58,11 @@ def plan_version(
     elif active_from_ns < earliest and not free:
         raise Refused(
             f"active from {day(active_from_ns)} is not 60 s ahead: windows that start then may have been "
-            f"charged. The earliest now is {day(earliest)}; what changes the past is a generation"
+            f"charged. The earliest now is {day(earliest)}; what it changes of the past acts through a "
+            "generation, which `config apply` announces"
         )
+    if not isinstance(document, BudgetsVersion):  # no budget changes a charge
+        document = replace(document, restates_past=restates_past)
     return replace(
         document,
         version=(last.version if last else 0) + 1,

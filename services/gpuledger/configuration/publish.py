@@ -54,7 +54,7 @@ class Documents:
         kind: Kind,
     ) -> list[Version]:
         topic = topic_of(kind.__name__)
-        self._await_leader(reader, topic)
+        self.await_leader(reader, topic)
         found: dict[int, Version] = {}
         for record in reader.read_to_end(topic, PARTITION):
             schema_id, body = unframe(record.value or b"")
@@ -62,7 +62,7 @@ class Documents:
             found.setdefault(version.version, version)
         return [found[number] for number in sorted(found)]
 
-    def _await_leader(self, reader: PartitionReader, topic: str) -> None:
+    def await_leader(self, reader: PartitionReader, topic: str) -> None:
         """A topic that was created a moment ago has no leader yet."""
         give_up_ns = self._clock.boot_ns() + LEADER_WAIT_NS
         while True:
@@ -86,8 +86,11 @@ class Documents:
         comment: str = "",
         dry_run: bool = False,
         seen: Applied | None = None,
+        restates_past: bool = False,
     ) -> Applied:
         """Publish a checked document as the next version; see ``plan_version``.
+
+        With ``restates_past`` it owes generations, which are announced apart.
 
         ``seen`` is what a dry run showed to whoever said yes to it: where another version was published
         since, this one is refused. Raises Refused also where somebody published at the same moment: the
@@ -110,6 +113,7 @@ class Documents:
                 self.charged(reader),
                 author,
                 comment,
+                restates_past,
             )
             if planned is None:
                 return Applied(KIND_OF_RECORD[name], known[-1], unchanged=True, known=tuple(known))

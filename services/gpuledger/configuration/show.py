@@ -15,6 +15,7 @@ from gpuledger.contract.money import format_nano
 from gpuledger.contract.records import (
     Budget,
     BudgetsVersion,
+    Generation,
     PriceBookVersion,
     PriceEntry,
     TeamRule,
@@ -144,8 +145,11 @@ def sentence(one: Applied, published: bool) -> str:
     return f"{one.kind}: version {version.version} {'holds' if published else 'would hold'} {since}."
 
 
-def print_change(out: Console, one: Applied, lines: Sequence[Line], effect: Effect, asked: bool) -> None:
-    """What a version changes, and what of the past. ``asked``: whether the ledger was."""
+def print_change(
+    out: Console, one: Applied, lines: Sequence[Line], effect: Effect, asked: bool, restates: bool
+) -> None:
+    """What a version changes, and what of the past. ``asked``: whether the ledger was; ``restates``: whether
+    the past is to follow."""
     out.print(sentence(one, published=False), markup=False)
     for line in lines[:MAX_LINES]:
         out.print(f"  {line.sign} {line.id}: {line.what}", style=SIGN_STYLE[line.sign], markup=False)
@@ -162,7 +166,44 @@ def print_change(out: Console, one: Applied, lines: Sequence[Line], effect: Effe
         out.print("  By how much is not known: no warehouse was given (--url).")
     else:
         _print_effect(out, effect)
-    out.print(f"  It stays as it is until a generation is announced for it (cause {effect.cause}).")
+    if restates:
+        out.print(f"  A generation is announced for it (cause {effect.cause}): processors restate it.")
+    else:
+        out.print("  It stays as it was charged (--no-restate).")
+
+
+def print_left(out: Console, left: Sequence[Generation]) -> None:
+    """What earlier versions owe still: whoever published them was interrupted."""
+    for one in left:
+        versions = f"prices {one.price_version}, teams {one.team_version}"
+        out.print(f"{_span(one)} was left to be restated by an earlier call ({versions}).", markup=False)
+
+
+def generation_sentence(one: Generation) -> str:
+    """What was announced, and what of it nobody restates by himself."""
+    return (
+        f"generation {one.number}: {_span(one)} is restated (cause {one.cause}). Processors restate the days "
+        "that they keep, 8 by default; `gpuledger replay --publish` restates what lies before."
+    )
+
+
+def generation_as_json(one: Generation) -> dict[str, Any]:
+    """The same for scripts."""
+    return {
+        "number": one.number,
+        "from_ns": one.from_ns,
+        "to_ns": one.to_ns,
+        "clusters": list(one.clusters),
+        "price_version": one.price_version,
+        "team_version": one.team_version,
+        "cause": one.cause,
+    }
+
+
+def _span(one: Generation) -> str:
+    where = f"cluster {', '.join(one.clusters)}" if one.clusters else "every cluster"
+    since = day(one.from_ns) if one.from_ns else "the beginning"
+    return f"{since} to {day(one.to_ns)} in {where}"
 
 
 def _print_effect(out: Console, effect: Effect) -> None:

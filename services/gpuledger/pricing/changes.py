@@ -1,6 +1,6 @@
 """What changes from one version of a document to the next: entries, rules, and the time that they are for.
 
-What lies in the past acts through a generation: ``ranges_to_restate`` is what it is announced for.
+What lies in the past acts through a generation: ``restating`` says which.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
-from gpuledger.contract.records import Generation, PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
+from gpuledger.contract.records import PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
 from gpuledger.contract.windows import MINUTE_NS
 from gpuledger.pricing.book import entry_match, in_order
 from gpuledger.pricing.currencies import FOREVER_NS, unit_price_segments
@@ -100,32 +100,6 @@ def held(versions: Sequence[V]) -> list[Held]:
     return stretches
 
 
-def past_price_changes(
-    versions: Sequence[PriceBookVersion], new: PriceBookVersion, until_ns: int
-) -> list[PriceChange]:
-    """What would change if the time before ``until_ns`` were charged with ``new``."""
-    found = []
-    for start, end, place in held(versions):
-        for change in price_changes(versions[place] if place >= 0 else None, new):
-            low, high = max(change.start_ns, start), min(change.end_ns, end, until_ns)
-            if low < high:
-                found.append(change._replace(start_ns=low, end_ns=high))
-    return sorted(found, key=lambda change: (change.start_ns, change.end_ns, change.match))
-
-
-def past_team_changes(
-    versions: Sequence[TeamMapVersion], new: TeamMapVersion, until_ns: int
-) -> list[tuple[int, int]]:
-    """The time before ``until_ns`` in which other rules would be asked if it were charged with ``new``."""
-    found = []
-    for start, end, place in held(versions):
-        for change_start, change_end in team_changes(versions[place] if place >= 0 else None, new):
-            low, high = max(change_start, start), min(change_end, end, until_ns)
-            if low < high:
-                found.append((low, high))
-    return sorted(found)
-
-
 def ranges_to_restate(changes: Iterable[tuple[int, int, str]]) -> list[Range]:
     """What generations are announced for: (start, end, cluster or empty) joined where they meet, and widened
     to whole minutes, since windows never straddle one."""
@@ -149,34 +123,6 @@ def cause_of(changes: Iterable[PriceChange]) -> str:
         for change in changes
     ]
     return "late_price" if provisional and all(provisional) else "price"
-
-
-def generations(
-    ranges: Sequence[Range],
-    first_number: int,
-    announced_ns: int,
-    price_version: int,
-    team_version: int,
-    cause: str,
-    who: str = "",
-    why: str = "",
-) -> list[Generation]:
-    """The records that announce ranges, numbered from ``first_number`` on."""
-    return [
-        Generation(
-            number=first_number + index,
-            announced_ns=announced_ns,
-            from_ns=one.from_ns,
-            to_ns=one.to_ns,
-            clusters=list(one.clusters),
-            price_version=price_version,
-            team_version=team_version,
-            cause=cause,
-            who=who,
-            why=why,
-        )
-        for index, one in enumerate(ranges)
-    ]
 
 
 def _timelines(book: PriceBookVersion | None) -> dict[tuple[tuple[str, ...], int], Timeline]:

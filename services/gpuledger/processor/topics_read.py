@@ -63,14 +63,15 @@ class TopicsReader:
     def configuration(self) -> Configuration:
         """Every version of prices and teams, and every generation, as of now."""
         found = False
+        # First: what a generation pins was published before it, and is found below.
+        for generation in self._new(topics.GENERATIONS, 0, Generation):
+            self._generations.setdefault(generation.number, generation)
+            found = True
         for price in self._new(topics.PRICES, 0, PriceBookVersion):
             self._prices.setdefault(price.version, price)  # of two with one number the first holds
             found = True
         for team in self._new(topics.TEAMS, 0, TeamMapVersion):
             self._teams.setdefault(team.version, team)
-            found = True
-        for generation in self._new(topics.GENERATIONS, 0, Generation):
-            self._generations.setdefault(generation.number, generation)
             found = True
         if self._configuration is None or found:
             self._configuration = Configuration(

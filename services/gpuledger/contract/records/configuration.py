@@ -63,6 +63,7 @@ class PriceBookVersion:
     comment: str = ""
     document: str = ""
     document_sha256: str = ""
+    restates_past: bool = False
     currency: str = "USD"
     entries: list[PriceEntry] = field(default_factory=list)
     rates: list[CurrencyRate] = field(default_factory=list)
@@ -103,6 +104,7 @@ class TeamMapVersion:
     comment: str = ""
     document: str = ""
     document_sha256: str = ""
+    restates_past: bool = False
     default_team: str = ""
     rules: list[TeamRule] = field(default_factory=list)
 
