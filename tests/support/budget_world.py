@@ -193,8 +193,7 @@ class World:
         records = self.logs[number].records[count.position : count.position + taken]
         replaced = {w: self._asked(count, number, w, known) for w, known in count.to_ask(records).items()}
         known = {window: one for window, one in replaced.items() if one is not None}
-        for record in records:
-            count.count(record, known)
+        count.count(records, known)
         if self._crash():
             del self._counts[number]
             return

@@ -51,7 +51,7 @@ class Fleet:
             window, LENGTH_NS, self.revision, price, ((payer, amounts),), self.count.position, minute
         )
         assert not self.count.to_ask([one])
-        self.count.count(one, {})
+        self.count.count([one], {})
         told, self.count.changed = subtotal_of(self.count, self.count.changed), Changed()
         self.sums.absorb(told)
         self.judge()

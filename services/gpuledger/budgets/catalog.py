@@ -5,17 +5,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from gpuledger.budgets.history import BUCKET_NS
-from gpuledger.budgets.lines import CATEGORIES, Amounts, Payer
+from gpuledger.budgets.lines import CATEGORIES, Amounts, Driver, Payer
 from gpuledger.budgets.periods import Period, bucket_length_ns, period_of
 from gpuledger.budgets.rates import Rates
+from gpuledger.contract.columns import Longs, longs
 from gpuledger.contract.records import Budget, BudgetsVersion, PriceBookVersion
 from gpuledger.contract.windows import MINUTE_NS
 
 SCOPES = ("team", "cost_centre", "namespace", "workload", "cluster", "gpu_model")
 BURN_BUCKET_NS = 5 * MINUTE_NS
 KNOWN_PAYERS = 100_000  # whose meters are remembered
+KNOWN_STARTS = 8  # windows of which it is remembered which budgets hold: those that come now are of few
 _SEPARATOR = "\x1f"
 _NO_RATES = Rates()
 
@@ -72,6 +78,11 @@ class Meter:
         period = self.period(at_ns)
         return period.start_ns if period is not None else 0
 
+    def chosen(self) -> list[bool]:
+        """Of each of a line's amounts, GPU time and then money, whether it counts."""
+        counts = [index in self._chosen for index in range(len(CATEGORIES))]
+        return counts + [self.money and one for one in counts]
+
     def gpu_ns(self, amounts: Amounts) -> int:
         """GPU time of a line that counts."""
         return sum(amounts[index] for index in self._chosen)
@@ -92,13 +103,27 @@ class Meter:
         return tuple(sorted(found))
 
 
+class Match(NamedTuple):
+    """What a payer counts for: numbers of meters, and whether one of them is in another currency."""
+
+    numbers: Longs
+    foreign: bool
+    driver: Driver | None
+
+
 class Plan:
-    """The meters of one version, found by what a charge says."""
+    """The meters of one version, found by what a charge says; their numbers are places in ``ordered``."""
 
     def __init__(self, version: BudgetsVersion) -> None:
         self.version = version.version
         self.active_from_ns = version.active_from_ns
         self.meters = {meter.key: meter for meter in map(Meter, version.budgets)}
+        self.ordered = tuple(self.meters.values())
+        self.chosen = np.array([meter.chosen() for meter in self.ordered], bool)
+        """(meters, amounts of a line): which count."""
+        self._numbers = {meter.key: number for number, meter in enumerate(self.ordered)}
+        self._matches: dict[tuple[str, Payer], Match] = {}
+        self._holding: dict[int, npt.NDArray[np.bool_]] = {}
         self._found: dict[tuple[str, Payer], tuple[Meter, ...]] = {}
         self._by_scope: dict[tuple[str, ...], dict[tuple[str, ...], list[Meter]]] = {}
         for meter in self.meters.values():
@@ -120,6 +145,32 @@ class Plan:
                 for meter in by_values.get(tuple(says[name] for name in said), ())
             )
             self._found[key] = found
+        return found
+
+    def match(self, cluster: str, payer: Payer) -> Match:
+        """``meters_of`` as numbers, found once for each payer."""
+        key = (cluster, payer)
+        found = self._matches.get(key)
+        if found is None:
+            if len(self._matches) >= KNOWN_PAYERS:
+                self._matches.clear()
+            meters = self.meters_of(cluster, payer)
+            found = self._matches[key] = Match(
+                longs([self._numbers[meter.key] for meter in meters]),
+                any(meter.money and meter.budget.currency != payer.currency for meter in meters),
+                Driver(payer.namespace, payer.workload, payer.pod) if payer.pod or payer.workload else None,
+            )
+        return found
+
+    def holding(self, start_ns: int) -> npt.NDArray[np.bool_]:
+        """Of each meter whether a window that starts then counts for it."""
+        found = self._holding.get(start_ns)
+        if found is None:
+            if len(self._holding) >= KNOWN_STARTS:
+                self._holding.clear()
+            found = self._holding[start_ns] = np.array(
+                [m.is_effective(start_ns) and m.period(start_ns) is not None for m in self.ordered], bool
+            )
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import getpass
 import logging
 from typing import Annotated
@@ -24,6 +25,7 @@ from gpuledger.pricing.yaml_budgets import span_ns
 from gpuledger.warehouse.client import DEFAULT_URL, parse_url
 
 CLIENT_ID = "gpuledger-budget"
+GARBAGE_AFTER = (50_000, 20, 20)  # allocations: what is counted has no cycles, and is much
 _log = structlog.get_logger(__name__)
 
 budgets_app = typer.Typer(
@@ -71,6 +73,7 @@ def run(
     bus, settings = BusSettings.load(), load_settings()
     parse_url(url)
     logging.basicConfig(level=logging.WARNING)
+    gc.set_threshold(*GARBAGE_AFTER)
     if settings.metrics_port:
         start_http_server(settings.metrics_port)
     worker = Worker(make_app(bus, settings, url), loglevel="WARNING", quiet=True, redirect_stdouts=False)
@@ -99,7 +102,7 @@ def acknowledge(
     who: Who = None,
     comment: Comment = "",
 ) -> None:
-    """Say that somebody looks after a breach; without --for as long as it lives."""
+    """Say that somebody looks after a breach. Without --for: as long as it lives."""
     _write("acknowledged", target, of_budget, lasting, who, comment)
 
 
@@ -111,7 +114,7 @@ def silence(
     who: Who = None,
     comment: Comment = "",
 ) -> None:
-    """Tell nobody of a breach for a while; it is still recorded."""
+    """Tell nobody of a breach for a while. It is still recorded."""
     _write("silenced", target, of_budget, lasting, who, comment)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpuledger.budgets.contribution import Counted, Driver
+import numpy as np
+
+from gpuledger.budgets.contribution import Counted
 from gpuledger.budgets.counting import DRIVERS_KEPT, Changed, Counters, PartitionCount, Restated, Total
 from gpuledger.budgets.known import KnownRevisions
-from gpuledger.budgets.lines import Window
+from gpuledger.budgets.lines import Driver, Window
 from gpuledger.budgets.rings import Ring
 from gpuledger.contract.columns import Longs, longs
 from gpuledger.contract.records import BudgetState, BudgetSubtotal
@@ -78,8 +80,10 @@ def subtotal_of(count: PartitionCount, changed: Changed, most_drivers: int = DRI
 
 def largest(drivers: dict[Driver, tuple[int, int]], most: int) -> list[tuple[Driver, tuple[int, int]]]:
     """The largest by money, then by GPU time, then by name."""
-    order = sorted(drivers.items(), key=lambda item: (-item[1][0], -item[1][1], item[0]))
-    return [item for item in order[:most] if any(amount > 0 for amount in item[1])]
+    found = [item for item in drivers.items() if item[1][0] > 0 or item[1][1] > 0]
+    if len(found) > 1:
+        found.sort(key=lambda item: (-item[1][0], -item[1][1], item[0]))
+    return found[:most]
 
 
 def states_of(count: PartitionCount, subtotals_offset: int) -> list[BudgetState]:
@@ -149,12 +153,10 @@ def _write_nodes(counters: Counters, state: BudgetState) -> None:
         for a, b in nodes
     ]
     state.node_cluster, state.node_name, state.high_water_ns, state.window_length_ns = columns(rows, 4)
-    revisions = [
-        (numbers[node], start_ns, revision - REVISION_OFFSET)
-        for node, one in sorted(counters.known.items())
-        for start_ns, revision in one.items()
-    ]
-    state.known_node, state.known_window_ns, state.known_revision = columns(revisions, 3)
+    known = [counters.known[node].columns() for node in nodes]
+    state.known_node = np.repeat(np.arange(len(nodes)), [starts.size for starts, _ in known])
+    state.known_window_ns = np.concatenate([longs([]), *(starts for starts, _ in known)])
+    state.known_revision = np.concatenate([longs([]), *(revisions for _, revisions in known)])
     restated, counted = [], []
     for row, (window, one) in enumerate(counters.restated.items()):
         node = numbers[window.cluster, window.node]
@@ -182,10 +184,9 @@ def _read_nodes(counters: Counters, state: BudgetState) -> None:
         node: KnownRevisions(length_ns)
         for node, length_ns in zip(nodes, state.window_length_ns.tolist(), strict=True)
     }
-    for node, start_ns, revision in zip(
-        state.known_node.tolist(), state.known_window_ns.tolist(), state.known_revision.tolist(), strict=True
-    ):
-        counters.known[nodes[node]].put(start_ns, revision + REVISION_OFFSET)
+    ends = np.searchsorted(state.known_node, np.arange(len(nodes)), side="right").tolist()
+    for node, first, end in zip(nodes, [0, *ends], ends, strict=False):
+        counters.known[node].put_all(state.known_window_ns[first:end], state.known_revision[first:end])
     rows = zip(
         state.restated_node.tolist(),
         state.restated_window_ns.tolist(),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from gpuledger.budgets.catalog import Meter
-from gpuledger.budgets.paces import forecast_of, spent_in
+from gpuledger.budgets.paces import spent_in
 from gpuledger.budgets.periods import Period
 from gpuledger.budgets.sums import Sums
+
+IDS_KNOWN = 200_000  # each line of each budget is asked for its id every time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,6 @@ class Condition:
     speed: str = ""
     factor_nano: int = 0
     pending_ns: int = 0
-    forecast: tuple[int, int] | None = None
     told: str = ""
 
     @property
@@ -44,6 +46,7 @@ class Condition:
         return self.rule != "threshold" or self.meter.budget.rolling_ns is not None
 
 
+@lru_cache(maxsize=IDS_KNOWN)
 def breach_id(budget_id: str, rule: str, period_start_ns: int, line: str) -> str:
     """The id that a breach has through its life."""
     text = "\x1f".join((budget_id, rule, str(period_start_ns), line))
@@ -61,7 +64,7 @@ def line_of(
     over: bool = False,
     **more: Any,
 ) -> Condition:
-    """A line with what is spent, the forecast and the id of its breach."""
+    """A line with what is spent and the id of its breach."""
     spent = spent_in(meter, period, sums)
     amount = spent.nano if meter.money else spent.gpu_ns
     # a rolling period has no start that stays
@@ -78,6 +81,5 @@ def line_of(
         spent_gpu_ns=spent.gpu_ns,
         unconverted_nano=spent.unconverted_nano,
         through_ns=spent.through_ns if rule == "threshold" else sums.newest_end_ns,
-        forecast=None if over else forecast_of(meter, period, amount, sums),
         **more,
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from fractions import Fraction
 
 from gpuledger.budgets.catalog import Catalog, Meter
 from gpuledger.budgets.condition import Condition, line_of
 from gpuledger.budgets.historic import of_history
-from gpuledger.budgets.paces import pace_over, spent_in
+from gpuledger.budgets.paces import burnt, spent_in
 from gpuledger.budgets.periods import Period
 from gpuledger.budgets.sums import Sums
 from gpuledger.contract.money import NANO_PER_UNIT
@@ -66,13 +65,15 @@ def _thresholds(meter: Meter, version: int, period: Period, sums: Sums, over: bo
 
 
 def _burn(meter: Meter, version: int, period: Period, sums: Sums, rule: BudgetRule) -> Iterator[Condition]:
-    even = Fraction(meter.amount, period.end_ns - period.start_ns)
+    period_ns = period.end_ns - period.start_ns
     for speed in SPEEDS:
         if speed not in rule.parameters:
             continue
         factor_nano, long_ns, short_ns = map(int, rule.parameters[speed].split())
-        factor = Fraction(factor_nano, NANO_PER_UNIT)
-        paces = [pace_over(meter, span_ns, sums) for span_ns in (long_ns, short_ns)]
+        factors = []
+        for span_ns in (long_ns, short_ns):
+            amount, over_ns = burnt(meter, span_ns, sums)
+            factors.append(amount * period_ns * NANO_PER_UNIT // (over_ns * meter.amount))
         yield line_of(
             "burn_rate",
             speed,
@@ -80,8 +81,8 @@ def _burn(meter: Meter, version: int, period: Period, sums: Sums, rule: BudgetRu
             version,
             period,
             sums,
-            all(pace >= factor * even for pace in paces),
+            min(factors) >= factor_nano,
             speed=speed,
-            factor_nano=int(paces[0] / even * NANO_PER_UNIT),
+            factor_nano=factors[0],
             pending_ns=int(rule.parameters.get("pending_ns", "0")),
         )

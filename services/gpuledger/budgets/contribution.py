@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuledger.budgets.catalog import Catalog, Meter
-from gpuledger.budgets.lines import Lines
+from gpuledger.budgets.lines import Driver, Lines
 
 
 class Counted(NamedTuple):
@@ -15,14 +15,6 @@ class Counted(NamedTuple):
     nano: int = 0
     gpu_ns: int = 0
     unconverted_nano: int = 0
-
-
-class Driver(NamedTuple):
-    """Who it is counted from."""
-
-    namespace: str
-    workload: str
-    pod: str
 
 
 @dataclass(slots=True)

@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gpuledger.budgets.catalog import Catalog
-from gpuledger.budgets.contribution import Contribution, Counted, Driver, contribution
+from gpuledger.budgets.bulk import added, matched
+from gpuledger.budgets.catalog import Catalog, Match, Meter
+from gpuledger.budgets.contribution import Contribution, Counted, contribution
 from gpuledger.budgets.known import KnownRevisions
-from gpuledger.budgets.lines import Replaced, Window, WindowCharges
+from gpuledger.budgets.lines import Amounts, Driver, Replaced, Window, WindowCharges
 from gpuledger.budgets.rings import Ring
 
 TAIL_MS = 120_000  # of arrival: what a processor sends again after a restart lies within it
@@ -128,11 +129,27 @@ class PartitionCount:
                     asked[window] = counted
         return asked
 
-    def count(self, charges: WindowCharges, replaced: Mapping[Window, Replaced]) -> None:
-        """Count a record. ``replaced`` has what the warehouse knows of the windows ``to_ask`` named."""
-        if charges.offset < self.position:
-            return
-        self.position = charges.offset + 1
+    def count(self, records: Iterable[WindowCharges], replaced: Mapping[Window, Replaced]) -> None:
+        """Count records. ``replaced`` has what the warehouse knows of the windows ``to_ask`` named."""
+        fresh: dict[tuple[int, int], list[tuple[Match, Amounts]]] = {}
+        for charges in records:
+            if charges.offset < self.position:
+                continue
+            self.position = charges.offset + 1
+            window = charges.window
+            if window.start_ns > self.counters.high_water_ns.get((window.cluster, window.node), -1):
+                lines = matched(self.catalog.plan_at(window.start_ns), charges) if charges.lines else None
+                if lines is not None:
+                    self._know(charges)
+                    fresh.setdefault((window.start_ns, charges.length_ns), []).extend(lines)
+                    continue
+            self._replace(charges, replaced)
+        for (start_ns, length_ns), lines in sorted(fresh.items(), key=lambda item: item[0]):
+            for meter, counted, drivers in added(self.catalog.plan_at(start_ns), start_ns, lines):
+                self._change(meter, start_ns, start_ns + length_ns, counted, {}, drivers)
+
+    def _replace(self, charges: WindowCharges, replaced: Mapping[Window, Replaced]) -> None:
+        """Count a record by itself, in place of what its window counted before."""
         window = charges.window
         node = (window.cluster, window.node)
         is_new = window.start_ns > self.counters.high_water_ns.get(node, -1)
@@ -141,15 +158,23 @@ class PartitionCount:
             if revision == charges.revision:
                 self._keep(charges)  # the warehouse now says that it came when this record came
             return
-        known = self.counters.known.setdefault(node, KnownRevisions(charges.length_ns))
-        known.put(window.start_ns, charges.revision)
+        late = not is_new and window not in self._tail
         after = self._contribution(charges)
         self._apply(charges, before, after)
-        self.counters.high_water_ns[node] = max(window.start_ns, self.counters.high_water_ns.get(node, -1))
-        self.counters.newest_end_ns = max(self.counters.newest_end_ns, window.start_ns + charges.length_ns)
-        late = not is_new and window not in self._tail
         if late or window in self.counters.restated or not charges.lines:
             self._keep_restated(window, Restated(charges.revision, after.counted))
+        self._know(charges)
+
+    def _know(self, charges: WindowCharges) -> None:
+        """Note that the window's revision is counted."""
+        window = charges.window
+        node = (window.cluster, window.node)
+        known = self.counters.known.get(node)
+        if known is None:
+            known = self.counters.known[node] = KnownRevisions(charges.length_ns)
+        known.put(window.start_ns, charges.revision)
+        self.counters.high_water_ns[node] = max(window.start_ns, self.counters.high_water_ns.get(node, -1))
+        self.counters.newest_end_ns = max(self.counters.newest_end_ns, window.start_ns + charges.length_ns)
         self._keep(charges)
 
     def _before(
@@ -194,20 +219,35 @@ class PartitionCount:
                 continue
             was, now = before.counted.get(key, none), after.counted.get(key, none)
             change = Counted(*(b - a for a, b in zip(was, now, strict=True)))
-            if not any(change):
-                continue
-            for length_ns in meter.bucket_lengths_ns:
-                rings = self.counters.rings.setdefault(key, {})
-                ring = rings.setdefault(length_ns, Ring(length_ns))
-                start = ring.add(start_ns, change.nano if meter.money else change.gpu_ns)
-                if start is not None:
-                    self.changed.buckets.add((key, length_ns, start))
-            period_start_ns = meter.total_start_ns(start_ns)
-            total = self._total(key, period_start_ns)
-            if total is not None:
-                total.add(change, end_ns)
-                _drive(total, before.drivers.get(key, {}), after.drivers.get(key, {}))
-                self.changed.totals.add((key, period_start_ns))
+            if any(change):
+                drivers = before.drivers.get(key, {}), after.drivers.get(key, {})
+                self._change(meter, start_ns, end_ns, change, *drivers)
+
+    def _change(
+        self,
+        meter: Meter,
+        start_ns: int,
+        end_ns: int,
+        change: Counted,
+        before: Mapping[Driver, tuple[int, int]],
+        after: Mapping[Driver, tuple[int, int]],
+    ) -> None:
+        """Count more, or less, for a meter in windows that start and end so."""
+        key = meter.key
+        for length_ns in meter.bucket_lengths_ns:
+            rings = self.counters.rings.setdefault(key, {})
+            ring = rings.get(length_ns)
+            if ring is None:
+                ring = rings[length_ns] = Ring(length_ns)
+            start = ring.add(start_ns, change.nano if meter.money else change.gpu_ns)
+            if start is not None:
+                self.changed.buckets.add((key, length_ns, start))
+        period_start_ns = meter.total_start_ns(start_ns)
+        total = self._total(key, period_start_ns)
+        if total is not None:
+            total.add(change, end_ns)
+            _drive(total, before, after)
+            self.changed.totals.add((key, period_start_ns))
 
     def _total(self, key: str, period_start_ns: int) -> Total | None:
         """The total of a period; None where it is over for long."""

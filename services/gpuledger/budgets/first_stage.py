@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from gpuledger.budgets.catalog import Catalog
-from gpuledger.budgets.columns import counters_of, newest, states_of, subtotal_of
+from gpuledger.budgets.columns import counters_of, states_of, subtotal_of
 from gpuledger.budgets.counting import Changed, PartitionCount
 from gpuledger.budgets.lines import Replaced, Window, WindowCharges, charges_of
 from gpuledger.budgets.settings import BudgetSettings
@@ -36,6 +36,7 @@ class FirstStage:
         self._transactions = transactions
         self._told_end_ns = 0
         self._kept_position = -1
+        self.kept_ns = 0  # on the clock of whoever asks for states
         self.subtotals_offset = subtotals_offset
 
     @staticmethod
@@ -54,9 +55,9 @@ class FirstStage:
         name = settings.application
         transactions = TransactionalProducer(bus, f"{name}-state", f"{name}-{partition}")
         try:
-            states = newest(read.states(partition)).get(partition)
+            states = read.newest_states(partition)
             first = states[0].subtotals_offset if states else 0
-            if states is None:
+            if not states:
                 count = PartitionCount(partition, catalog)
             else:
                 counters, position = counters_of(states)
@@ -83,8 +84,7 @@ class FirstStage:
 
     def take(self, records: Sequence[WindowCharges], replaced: Mapping[Window, Replaced]) -> None:
         """Count records; ``replaced`` has what ``count.to_ask`` named."""
-        for charges in records:
-            self.count.count(charges, replaced)
+        self.count.count(records, replaced)
 
     def subtotals(self, registry: SchemaRegistry) -> list[Outgoing]:
         """What is to be told since this was last asked."""

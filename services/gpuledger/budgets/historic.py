@@ -84,7 +84,7 @@ def _anomaly(meter: Meter, version: int, period: Period, sums: Sums, rule: Budge
 def _history(meter: Meter, boundary_ns: int, sums: Sums) -> Doubles:
     """Whole days of buckets up to an instant, from the first day in which anything was spent."""
     first_ns = boundary_ns - HISTORY_DAYS * DAY_NS
-    history = sums.buckets(meter.key, BUCKET_NS, first_ns, HISTORY_DAYS * BUCKETS_A_DAY)
+    history = sums.buckets(meter.key, BUCKET_NS, first_ns, HISTORY_DAYS * BUCKETS_A_DAY).astype(np.float64)
     spent = np.flatnonzero(history)
     if not spent.size:
         return history[:0]

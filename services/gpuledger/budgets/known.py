@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
+
+from gpuledger.contract.columns import Longs
 
 # Two hours of windows of 10 s. What a processor sends again after a restart is of one round, however long it
 # was away; a spool that arrives late is seldom longer.
 KNOWN_WINDOWS = 720
+_SIGN = np.uint64(1 << 63)
 
 
 class KnownRevisions:
@@ -33,8 +34,15 @@ class KnownRevisions:
             self._starts[place] = start_ns
             self._revisions[place] = revision
 
-    def items(self) -> Iterator[tuple[int, int]]:
-        """(start, revision) of each window, in the order of time."""
-        for place in np.argsort(self._starts, kind="stable"):
-            if self._starts[place] >= 0:
-                yield int(self._starts[place]), int(self._revisions[place])
+    def columns(self) -> tuple[Longs, Longs]:
+        """Starts and revisions of the windows, in the order of time; revisions less 2^63, so that they are
+        longs (int64)."""
+        order = np.argsort(self._starts, kind="stable")
+        order = order[self._starts[order] >= 0]
+        return self._starts[order], (self._revisions[order] ^ _SIGN).view(np.int64)
+
+    def put_all(self, starts: Longs, revisions: Longs) -> None:
+        """Know what ``columns`` returned."""
+        places = starts // self.length_ns % self._starts.size
+        self._starts[places] = starts
+        self._revisions[places] = revisions.view(np.uint64) ^ _SIGN

@@ -25,6 +25,14 @@ class Payer(NamedTuple):
     currency: str
 
 
+class Driver(NamedTuple):
+    """Who it is counted from."""
+
+    namespace: str
+    workload: str
+    pod: str
+
+
 Amounts = tuple[int, ...]
 """GPU-ns of each category, then 1e-9 of the currency of each."""
 Lines = tuple[tuple[Payer, Amounts], ...]

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from gpuledger.budgets.condition import Condition
 from gpuledger.budgets.notes import Notes, Said
+from gpuledger.budgets.paces import forecast_of
 from gpuledger.budgets.sums import Sums
 from gpuledger.budgets.words import link_of, sentence
 from gpuledger.contract.records import Breach
@@ -84,6 +85,9 @@ class Lives:
         since_ns = last.since_ns if last is not None and keeps_since else condition.through_ns
         window_ns = last.window_start_ns if last is not None and keeps_since else since_ns - 1
         starts = sums.starts(meter.key) if budget.rolling_ns is not None else [condition.period.start_ns]
+        used_up = (
+            None if condition.over else forecast_of(meter, condition.period, condition.spent, sums)
+        ) or (None, None)
         breach = Breach(
             id=condition.id,
             change=last.change + 1 if last is not None else 1,
@@ -102,8 +106,8 @@ class Lives:
             currency=budget.currency,
             spent_gpu_ns=None if meter.money and budget.rolling_ns is not None else condition.spent_gpu_ns,
             amount_gpu_ns=budget.amount_gpu_ns,
-            forecast_low_ns=condition.forecast[0] if condition.forecast else None,
-            forecast_high_ns=condition.forecast[1] if condition.forecast else None,
+            forecast_low_ns=used_up[0],
+            forecast_high_ns=used_up[1],
             drivers=sums.drivers(meter.key, starts),
             budget_name=budget.name,
             scope=dict(budget.scope),

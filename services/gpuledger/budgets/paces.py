@@ -23,13 +23,13 @@ def spent_in(meter: Meter, period: Period, sums: Sums) -> Spent:
     return Spent(amount, 0, 0, through_ns) if meter.money else Spent(0, amount, 0, through_ns)
 
 
-def pace_over(meter: Meter, span_ns: int, sums: Sums) -> Fraction:
-    """Amount a ns over the buckets of a span, the one under way included for as far as it has come."""
+def burnt(meter: Meter, span_ns: int, sums: Sums) -> tuple[int, int]:
+    """Amount over the buckets of a span, the one under way included for as far as it has come, and its ns."""
     now_ns = sums.newest_end_ns
     first_ns = (now_ns - 1) // BURN_BUCKET_NS * BURN_BUCKET_NS + BURN_BUCKET_NS - span_ns
     if span_ns == BURN_BUCKET_NS:
         first_ns -= BURN_BUCKET_NS  # a bucket that has just begun says nothing yet
-    return Fraction(sums.bucketed(meter.key, BURN_BUCKET_NS, first_ns, now_ns), now_ns - first_ns)
+    return sums.bucketed(meter.key, BURN_BUCKET_NS, first_ns, now_ns), now_ns - first_ns
 
 
 def forecast_of(meter: Meter, period: Period, amount: int, sums: Sums) -> tuple[int, int] | None:
@@ -42,7 +42,8 @@ def forecast_of(meter: Meter, period: Period, amount: int, sums: Sums) -> tuple[
         return None
     paces = [Fraction(amount, now_ns - period.start_ns)]
     if BURN_BUCKET_NS in meter.bucket_lengths_ns:
-        paces.append(pace_over(meter, min(RECENT_NS, max(BURN_BUCKET_NS, now_ns - period.start_ns)), sums))
+        span_ns = min(RECENT_NS, max(BURN_BUCKET_NS, now_ns - period.start_ns))
+        paces.append(Fraction(*burnt(meter, span_ns, sums)))
     going = [pace for pace in paces if pace > 0]
     if not going:
         return None

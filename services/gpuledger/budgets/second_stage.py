@@ -5,7 +5,6 @@ from __future__ import annotations
 import structlog
 
 from gpuledger.budgets.catalog import Catalog
-from gpuledger.budgets.columns import newest
 from gpuledger.budgets.conditions import conditions
 from gpuledger.budgets.lives import Lives
 from gpuledger.budgets.settings import BudgetSettings
@@ -48,7 +47,7 @@ class SecondStage:
         transactions = TransactionalProducer(bus, f"{name}-breaches", f"{name}-breaches")
         try:
             sums, lives = Sums(), Lives(settings.link)
-            states = newest(read.all_states())
+            states = read.all_newest_states()
             for parts in states.values():
                 for state in parts:
                     sums.absorb(state.subtotal)

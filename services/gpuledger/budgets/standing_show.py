@@ -17,7 +17,7 @@ from gpuledger.spend import fitted
 from gpuledger.spend.words import duration, gpu_hours, money, time_of
 
 BAR = 16  # characters for the whole amount
-NAME_WIDTH = 12  # characters; longer names are folded
+NAME_WIDTH = 18  # characters; longer names are folded
 DROPPABLE = ("burn 6h", "period", "bar", "forecast", "burn 1h")
 """In the order in which a narrow terminal goes without them."""
 _WHOLE_PPM = 1_000_000

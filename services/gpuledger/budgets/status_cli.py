@@ -36,7 +36,7 @@ def status(
         str, typer.Option("--url", envvar="GPULEDGER_WAREHOUSE_URL", help="The warehouse.")
     ] = DEFAULT_URL,
 ) -> None:
-    """How budgets stand: spent, burn against the even pace, forecast, and how long the amount lasts.
+    """How budgets stand. Spent, burn against the even pace, forecast, and how long the amount lasts.
 
     The sums are the ledger's; `gpuledger budgets run` tells the breaches.
     """
@@ -56,6 +56,8 @@ def status(
         ]
     finally:
         warehouse.close()
+    if team and not found:
+        raise Refused(f"no budget with `team: {team}` in its scope holds now")
     if json_output:
         print(json.dumps([as_json(one, now_ns) for one in found]))
         return

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from gpuledger.budgets.columns import buckets_of, drivers_of, largest
-from gpuledger.budgets.contribution import Driver
 from gpuledger.budgets.counting import PERIODS_KEPT
+from gpuledger.budgets.lines import Driver
 from gpuledger.budgets.rings import Ring
-from gpuledger.contract.columns import Doubles
+from gpuledger.contract.columns import Longs
 from gpuledger.contract.records import BreachDriver, BudgetSubtotal
 
 DRIVERS_SHOWN = 5
@@ -27,9 +28,59 @@ class Spent(NamedTuple):
     through_ns: int = 0
 
 
+_NOTHING = Spent()
+
+
 class _Part(NamedTuple):
-    spent: Spent
+    """What one partition has told last of a meter in a period."""
+
+    nano: int
+    gpu_ns: int
+    unconverted_nano: int
     drivers: dict[Driver, Amount]
+
+
+@dataclass(slots=True)
+class _Period:
+    """All partitions' parts of a meter's period, and their sum, which is kept up and not summed anew."""
+
+    spent: Spent = field(default_factory=Spent)
+    parts: dict[int, _Part] = field(default_factory=dict)
+
+    def put(self, partition: int, part: _Part, through_ns: int) -> None:
+        """Take the partition's newest part in."""
+        nano, gpu_ns, unconverted_nano, through = self.spent
+        before = self.parts.get(partition)
+        if before is not None:
+            nano, gpu_ns = nano - before.nano, gpu_ns - before.gpu_ns
+            unconverted_nano -= before.unconverted_nano
+        self.parts[partition] = part
+        self.spent = Spent(
+            nano + part.nano,
+            gpu_ns + part.gpu_ns,
+            unconverted_nano + part.unconverted_nano,
+            through if through > through_ns else through_ns,
+        )
+
+
+class _Rings:
+    """All partitions' buckets of one length of a meter, and their sum."""
+
+    __slots__ = ("parts", "summed")
+
+    def __init__(self, length_ns: int) -> None:
+        self.summed = Ring(length_ns)
+        self.parts: dict[int, Ring] = {}
+
+    def put(self, partition: int, start_ns: int, amount: int) -> None:
+        """Take a bucket of a partition in. What a part has forgotten the sum forgot before."""
+        ring = self.parts.get(partition)
+        if ring is None:
+            ring = self.parts[partition] = Ring(self.summed.length_ns)
+        before = ring.get(start_ns)
+        if amount != before:
+            ring.put(start_ns, amount)
+            self.summed.add(start_ns, amount - before)
 
 
 class Sums:
@@ -38,8 +89,8 @@ class Sums:
     def __init__(self) -> None:
         self.newest_end_ns = 0
         self._versions: dict[int, int] = {}
-        self._totals: dict[str, dict[int, dict[int, _Part]]] = {}
-        self._rings: dict[tuple[str, int], dict[int, Ring]] = {}
+        self._totals: dict[str, dict[int, _Period]] = {}
+        self._rings: dict[tuple[str, int], _Rings] = {}
 
     def absorb(self, told: BudgetSubtotal) -> set[str]:
         """Take a subtotal in; returns the meters that it speaks of. An older one says nothing."""
@@ -50,7 +101,7 @@ class Sums:
         drivers: dict[int, dict[Driver, Amount]] = {}
         for row, driver, amount in drivers_of(told):
             drivers.setdefault(row, {})[driver] = amount
-        keys = {told.texts[number] for number in told.meter.tolist()}
+        keys = set()
         rows = zip(
             told.meter.tolist(),
             told.period_start_ns.tolist(),
@@ -60,41 +111,47 @@ class Sums:
             told.through_ns.tolist(),
             strict=True,
         )
-        for row, (meter, start_ns, *counted) in enumerate(rows):
-            periods = self._totals.setdefault(told.texts[meter], {})
-            part = _Part(Spent(*counted), drivers.get(row, {}))
-            periods.setdefault(start_ns, {})[told.partition] = part
-            while len(periods) > PERIODS_KEPT:
-                del periods[min(periods)]
+        for row, (meter, start_ns, nano, gpu_ns, unconverted_nano, through_ns) in enumerate(rows):
+            key = told.texts[meter]
+            keys.add(key)
+            periods = self._totals.setdefault(key, {})
+            period = periods.get(start_ns)
+            if period is None:
+                period = periods[start_ns] = _Period()
+                while len(periods) > PERIODS_KEPT:
+                    del periods[min(periods)]
+            period.put(
+                told.partition, _Part(nano, gpu_ns, unconverted_nano, drivers.get(row, {})), through_ns
+            )
         for key, length_ns, start_ns, value in buckets_of(told):
-            rings = self._rings.setdefault((key, length_ns), {})
-            rings.setdefault(told.partition, Ring(length_ns)).put(start_ns, value)
+            rings = self._rings.get((key, length_ns))
+            if rings is None:
+                rings = self._rings[key, length_ns] = _Rings(length_ns)
+            rings.put(told.partition, start_ns, value)
         return keys
 
     def spent(self, key: str, start_ns: int) -> Spent:
         """What is counted in a period."""
-        parts = self._totals.get(key, {}).get(start_ns, {}).values()
-        if not parts:
-            return Spent()
-        nano, gpu_ns, unconverted, through = zip(*(part.spent for part in parts), strict=True)
-        return Spent(sum(nano), sum(gpu_ns), sum(unconverted), max(through))
+        period = self._totals.get(key, {}).get(start_ns)
+        return period.spent if period is not None else _NOTHING
 
     def bucketed(self, key: str, length_ns: int, first_ns: int, end_ns: int) -> int:
         """What the buckets that start in [first, end) hold, in the unit of the budget's amount."""
-        rings = self._rings.get((key, length_ns), {})
-        return sum(ring.sum(first_ns, end_ns) for ring in rings.values())
+        rings = self._rings.get((key, length_ns))
+        return rings.summed.sum(first_ns, end_ns) if rings is not None else 0
 
-    def buckets(self, key: str, length_ns: int, first_ns: int, count: int) -> Doubles:
-        """What each of ``count`` buckets holds, from the one that starts at ``first_ns`` on (float64)."""
-        rings = self._rings.get((key, length_ns), {}).values()
-        return sum((ring.values(first_ns, count).astype(np.float64) for ring in rings), np.zeros(count))
+    def buckets(self, key: str, length_ns: int, first_ns: int, count: int) -> Longs:
+        """What each of ``count`` buckets holds, from the one that starts at ``first_ns`` on."""
+        rings = self._rings.get((key, length_ns))
+        return rings.summed.values(first_ns, count) if rings is not None else np.zeros(count, np.int64)
 
     def drivers(self, key: str, starts_ns: Iterable[int]) -> list[BreachDriver]:
         """The five pods and workloads that count most in those periods."""
         pods: dict[Driver, Amount] = {}
         workloads: dict[Driver, Amount] = {}
         for start_ns in starts_ns:
-            for part in self._totals.get(key, {}).get(start_ns, {}).values():
+            period = self._totals.get(key, {}).get(start_ns)
+            for part in period.parts.values() if period is not None else ():
                 for driver, amount in part.drivers.items():
                     if driver.pod:
                         _add(pods, driver, amount)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import structlog
 
 from gpuledger.budgets.catalog import Catalog
+from gpuledger.budgets.columns import newest
 from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry
 from gpuledger.contract import topics
 from gpuledger.contract.errors import BadRecord
@@ -23,6 +24,7 @@ from gpuledger.contract.records import (
 from gpuledger.contract.wire import unframe
 
 R = TypeVar("R")
+RECORDS_AT_FIRST = 16  # of the end of a partition of states: one has a few parts, and a marker
 _log = structlog.get_logger(__name__)
 
 
@@ -56,14 +58,28 @@ class TopicsRead:
             self._next.pop(topics.BREACH_NOTES, None)
         return [note for _, note in self._new(topics.BREACH_NOTES, BreachNote)]
 
-    def states(self, partition: int) -> list[BudgetState]:
-        """All states of a partition, oldest first."""
-        return [state for _, state in self._all(topics.BUDGET_STATE, partition, BudgetState)]
+    def newest_states(self, partition: int) -> list[BudgetState]:
+        """All parts of a partition's newest state; none where it has no state.
 
-    def all_states(self) -> Iterator[BudgetState]:
-        """The states of all partitions."""
-        for partition in range(self._reader.partitions(topics.BUDGET_STATE)):
-            yield from self.states(partition)
+        Compaction leaves many old ones, so it is looked for from the end. A state is one transaction.
+        """
+        low, end = self._reader.bounds(topics.BUDGET_STATE, partition)
+        records = RECORDS_AT_FIRST
+        while True:
+            first = max(low, end - records)
+            states = (state for _, state in self._all(topics.BUDGET_STATE, partition, BudgetState, first))
+            found = newest(states).get(partition, [])
+            if found or first == low:
+                return found
+            records *= 4
+
+    def all_newest_states(self) -> dict[int, list[BudgetState]]:
+        """The newest state of each partition that has one."""
+        every = {
+            partition: self.newest_states(partition)
+            for partition in range(self._reader.partitions(topics.BUDGET_STATE))
+        }
+        return {partition: states for partition, states in every.items() if states}
 
     def subtotals(self, first: int) -> list[BudgetSubtotal]:
         """The subtotals from an offset to the end."""
