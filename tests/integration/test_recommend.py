@@ -81,6 +81,16 @@ def test_an_hour_without_the_agent_is_no_empty_node(warehouse: Warehouse) -> Non
     assert recommend(gather(warehouse, span(4)), Settings()) == []
 
 
+def test_evidence_begins_with_the_ledger_where_that_is_younger(warehouse: Warehouse) -> None:
+    """At the earliest with the hour that was asked from, as the hours are sums."""
+    first = START + HOUR_NS + 1200 * NS_PER_S
+    write(warehouse, [charge_set(first + number * 10 * NS_PER_S, pods=["a"], nano=7) for number in range(3)])
+    found = gather(warehouse, Span(START // NS_PER_S, first // NS_PER_S + 60))
+    assert found.span == Span(first // NS_PER_S, first // NS_PER_S + 60)
+    later = gather(warehouse, Span(first // NS_PER_S + 1800, first // NS_PER_S + 3000))
+    assert later.span.start_s == first // NS_PER_S
+
+
 def test_the_command_writes_what_it_recommends(warehouse: Warehouse, tmp_path: Path) -> None:
     spec = fleet(4)
     plan = plan_node(spec, 0)

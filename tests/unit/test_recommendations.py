@@ -21,6 +21,8 @@ from gpuledger.recommend import (
     recommend,
 )
 from gpuledger.recommend.saving import MONTH_S, Part, saving
+from gpuledger.recommend.show import nothing, shown
+from gpuledger.spend import Span
 from gpuledger.spend.words import money
 from tests.support.evidence import HOUR_S, MONDAY_S, NANO, PRICE_NANO, evidence, hours, workload
 
@@ -238,6 +240,36 @@ def test_the_example_settings_are_read(tmp_path: Path) -> None:
     settings = read_settings(ROOT / "deploy" / "examples" / "recommendations.yaml")
     assert (settings.of("research").idle_hours, settings.of("ads").idle_hours) == (72, 24)
     assert settings.of("research").time_zone == "Europe/Berlin"
+
+
+def test_evidence_of_a_minute_is_idle_under_the_demo_s_limits_alone_and_says_so() -> None:
+    """It begins and ends within one hour, and only that part of the hour is its length."""
+    minute = Evidence(
+        Span(MONDAY_S + 1200, MONDAY_S + 1260),
+        [workload([hours(1)[0]._replace(total_ns=60 * NANO, total_nano=60, idle_nano=60)])],
+    )
+    limits = read_settings(ROOT / "deploy" / "demo" / "recommendations.yaml")
+    found = only(minute, limits)
+    assert (found.rule, found.evidence) == ("warm_idle", minute.span)
+    assert found.saving.nano == MONTH_S
+    assert (found.saving.low_nano, found.saving.high_nano) == (0, 2 * MONTH_S)
+    assert recommend(minute, Settings()) == []
+    assert "yet: there are 1 min of evidence, the limits ask for 24 h" in nothing(minute, Settings()).plain
+
+
+def test_where_nothing_is_recommended_the_words_say_why() -> None:
+    busy = evidence(48, workloads=[workload(hours(48, used=0.9))])
+    assert "held is used" in nothing(busy, Settings()).plain
+    assert "nothing of this time" in nothing(evidence(48), Settings()).plain
+
+
+def test_a_recommendation_fits_the_width_that_it_is_given() -> None:
+    found = recommend(evidence(48, workloads=[workload(hours(48))]), Settings())
+    for width in (60, 100):
+        text = "\n".join(part.plain for part in shown(found, False, width))
+        risk = text.partition("   risk")[2].splitlines()
+        assert all(len(line) <= width for line in risk)
+        assert risk[1].startswith(" " * 12)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ NS_PER_S = 1_000_000_000
 MAX_DRIVERS = 10  # five workloads and five pods
 MAX_TITLE_CHARACTERS = 200  # a line of a phone's lock screen holds less
 FULL_PPM = 1_000_000
+FEW_HOURS = Decimal("0.1")  # GPU-hours of which two decimals would say little
 ID_CHARACTERS = 32  # 128 bits of SHA-256: no two deliveries ever share one
 
 
@@ -144,8 +145,11 @@ def money(nano: int | None, currency: str) -> str:
 
 
 def gpu_hours(ns: int | None) -> str:
-    """``12.50 GPU-hours``; ``unknown`` for None."""
-    return "unknown" if ns is None else f"{Decimal(ns) / NS_PER_HOUR:.2f} GPU-hours"
+    """``12.50 GPU-hours``, four decimals below a tenth; ``unknown`` for None."""
+    if ns is None:
+        return "unknown"
+    hours = Decimal(ns) / NS_PER_HOUR
+    return f"{hours:.{4 if 0 < hours < FEW_HOURS else 2}f} GPU-hours"
 
 
 def driver_line(driver: BreachDriver, currency: str) -> str:

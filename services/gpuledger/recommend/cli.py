@@ -15,7 +15,7 @@ from gpuledger.recommend.advice import Recommendation
 from gpuledger.recommend.gather import gather
 from gpuledger.recommend.rules import recommend as recommendations
 from gpuledger.recommend.settings import read_settings
-from gpuledger.recommend.show import as_json, shown
+from gpuledger.recommend.show import as_json, nothing, shown
 from gpuledger.spend import span_of
 from gpuledger.warehouse import DEFAULT_URL, connect
 
@@ -52,9 +52,10 @@ def recommend(
     span = span_of(since, until, SystemClock().unix_ns())
     warehouse = connect(url)
     try:
-        found = recommendations(gather(warehouse, span, team, cluster), limits)
+        evidence = gather(warehouse, span, team, cluster)
     finally:
         warehouse.close()
+    found = recommendations(evidence, limits)
     if out is not None:
         _write(out, found)
     if json_output:
@@ -63,7 +64,9 @@ def recommend(
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(width=PIPE_WIDTH, highlight=False)
-    for text in shown(found, manifests):
+    if not found:
+        console.print(nothing(evidence, limits.of(team)))
+    for text in shown(found, manifests, console.width):
         console.print(text)
 
 

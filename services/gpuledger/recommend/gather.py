@@ -101,10 +101,16 @@ GROUP BY gpu_model, currency
 HAVING spot > 0 AND on_demand > 0
 """
 
+_OLDEST = """
+SELECT toUnixTimestamp(min(window_start)) FROM charge_windows
+WHERE window_start >= fromUnixTimestamp({from:UInt32}) AND window_start < fromUnixTimestamp({until:UInt32})
+    AND ({cluster:String} = '' OR cluster = {cluster:String})
+"""
+
 
 def gather(warehouse: Warehouse, span: Span, team: str = "", cluster: str = "") -> Evidence:
-    """The evidence of a span. With a team: its workloads, and the nodes that it held last. Raises as
-    Warehouse does."""
+    """The evidence of a span. With a team: its workloads, and the nodes that it held last. It begins with the
+    hour that the span begins in, or with the ledger where that is younger. Raises as Warehouse does."""
     first = span.start_s - span.start_s % HOUR_S
     parameters = {
         "from": first, "until": span.until_s, "team": team, "cluster": cluster, "most": MAX_SUBJECTS
@@ -117,7 +123,8 @@ def gather(warehouse: Warehouse, span: Span, team: str = "", cluster: str = "") 
     nodes = [node for node in map(_node, warehouse.rows(_NODES, parameters)) if team in ("", node.last_team)]
     stranded = [] if team else [_stranded(row) for row in warehouse.rows(_STRANDED, parameters)]
     ratios = {row[0]: float(row[2]) / float(row[3]) for row in warehouse.rows(_RATES, parameters)}
-    return Evidence(Span(first, span.until_s), workloads, nodes, stranded, ratios)
+    ((oldest_s,),) = warehouse.rows(_OLDEST, parameters)
+    return Evidence(Span(max(first, int(oldest_s)), span.until_s), workloads, nodes, stranded, ratios)
 
 
 def _workload(row: Sequence[Any], pods: int, life_s: int, gpus_a_pod: int) -> WorkloadUse:

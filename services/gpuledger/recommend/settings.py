@@ -29,7 +29,7 @@ class Limits(Strict):
 
     active_percent: float = Field(default=5.0, gt=0, le=100)
     """Held and below this share of active time is idle."""
-    idle_hours: float = Field(default=24.0, ge=1, le=24 * 90)
+    idle_hours: float = Field(default=24.0, gt=0, le=24 * 90)
     """For at least so long without a break, up to the end of the evidence."""
     headroom_percent: float = Field(default=25.0, ge=0, le=400)
     """What a slice must have above the busiest hour and the most memory seen."""

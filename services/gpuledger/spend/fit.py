@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.measure import Measurement
 from rich.table import Table
@@ -16,11 +17,22 @@ def fitted(width: int, make: Callable[[Collection[str]], Table], droppable: Sequ
     console = Console(width=width)
     for count in range(len(droppable) + 1):
         table = make(droppable[:count])
-        # The measure is cut to the console's width: ask one that is wide enough for all.
-        wide = console.options.update(max_width=10_000)
-        if Measurement.get(console, wide, table).minimum <= width:
+        if _least_width(console, table) <= width:
             break
     if not count:
         return table
     left_out = ", ".join(droppable[:count])
     return Group(table, Text(f"Left out for want of width: {left_out} (--json has all).", style="dim"))
+
+
+def _least_width(console: Console, table: Table) -> int:
+    """Characters of the table when only its folding columns give way; rich's own minimum would break every
+    cell between its words."""
+    # The measure is cut to the console's width: ask one that is wide enough for all.
+    least = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+    for column in table.columns:
+        if not column.no_wrap:
+            cells = (column.header, *column.cells, column.footer)
+            longest = max(cell_len(str(cell)) for cell in cells)
+            least -= max(0, longest - max(column.min_width or 1, cell_len(str(column.header))))
+    return least

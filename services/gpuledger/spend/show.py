@@ -23,7 +23,6 @@ COLUMNS = (
 DROPPABLE = ("trend", "unobserved", "effective", "before", "GPU-h", "unallocated", "share")
 """In the order in which a narrow terminal goes without them."""
 WHO_WIDTH = 16  # characters; longer names are folded
-NOBODY = "(none)"
 
 
 def shown(question: Question, found: Sequence[Spending], most: int, width: int) -> Group:
@@ -55,7 +54,7 @@ def _table(
 ) -> Table:
     everything = _sum(found)
     span = question.span
-    shown_rows = [(_who(one), _cells(span, one, everything), "") for one in found[:most]]
+    shown_rows = [(_who(question, one), _cells(span, one, everything), "") for one in found[:most]]
     if len(found) > most:
         others = _cells(span, _sum(found[most:]), everything)
         shown_rows.append((f"{len(found) - most} others", others, "dim"))
@@ -73,8 +72,10 @@ def _table(
     return table
 
 
-def _who(one: Spending) -> str:
-    return "/".join(value or NOBODY for value in one.key)
+def _who(question: Question, one: Spending) -> str:
+    """``prod/ml/train-0``; ``prod (no pod)`` for GPUs that nobody held and for processes outside of pods."""
+    named = "/".join(value for value in one.key if value)
+    return named if one.key[-1] else f"{named} (no {question.by})".strip()
 
 
 def _cells(span: Span, one: Spending, everything: Spending) -> dict[str, str]:

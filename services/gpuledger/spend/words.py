@@ -22,9 +22,11 @@ def money(nano: int | None) -> str:
 
 
 def gpu_hours(ns: int) -> str:
-    """``12.5``."""
+    """``12.5``; more decimals below ten, and below a tenth."""
     hours = ns / NS_PER_HOUR
-    return f"{hours:,.1f}" if hours >= 10 or ns == 0 else f"{hours:.2f}"
+    if hours >= 10 or ns == 0:
+        return f"{hours:,.1f}"
+    return f"{hours:.2f}" if hours >= 0.1 else f"{hours:.4f}"
 
 
 def percent(part: int | None, whole: int | None) -> str:

@@ -25,8 +25,9 @@ def last_run(evidence: Evidence, hours: Sequence[Hour], true: Callable[[Hour], b
 
 def span_of_run(evidence: Evidence, run: Sequence[Hour]) -> Span:
     """From its first hour to the end of its last, within the evidence."""
-    last = run[-1]
-    return Span(run[0].start_s, min(last.start_s + HOUR_S, evidence.span.until_s))
+    first, last = run[0], run[-1]
+    start_s = max(first.start_s, evidence.span.start_s)
+    return Span(start_s, min(last.start_s + HOUR_S, evidence.span.until_s))
 
 
 def part(evidence: Evidence, hour: Hour, nano: int | None, gpu_ns: int, unsure_ns: int = 0) -> Part:
