@@ -32,8 +32,8 @@ def nothing(evidence: Evidence, limits: Limits) -> Text:
         return Text("The ledger has nothing of this time.", style="yellow")
     length_s = evidence.span.length_s
     if length_s < limits.idle_hours * HOUR_S:
-        asked = duration(limits.idle_hours * HOUR_S)
-        text = f"Nothing to recommend yet: there are {duration(length_s)} of evidence, the limits ask for {asked}."
+        there, asked = duration(length_s), duration(limits.idle_hours * HOUR_S)
+        text = f"Nothing to recommend yet: there are {there} of evidence, the limits ask for {asked}."
         return Text(text, style="yellow")
     return Text("Nothing to recommend: what is held is used, as far as the limits ask.", style="green")
 
