@@ -1,4 +1,4 @@
-"""The compose file and the Dockerfile: valid, without secrets, with no more rights than are needed."""
+"""The compose file, what it mounts, the Dockerfile: valid, without secrets, no more rights than needed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import typer
 import yaml
+
+from gpuledger.cli import app
+from gpuledger.notify.document import AlertmanagerTarget, read_targets
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
-GPULEDGER = ("topics", "schemas", "processor", "sink", "budgets", "agent")
+RUNNING = ("processor", "sink", "budgets", "notify", "exporter", "archive", "inventory", "agent")
+GPULEDGER = ("topics", "schemas", *RUNNING)
+SERVERS = ("kafka", "registry", "clickhouse", "prometheus", "alertmanager")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,7 @@ def test_docker_compose_takes_the_file_without_a_word() -> None:
 
 
 def test_it_names_the_production_parts(services: dict[str, dict[str, Any]]) -> None:
-    assert set(services) == {"kafka", "registry", "clickhouse", *GPULEDGER}
+    assert set(services) == {*SERVERS, *GPULEDGER}
     version = re.fullmatch(r"clickhouse/clickhouse-server:(\d+)\.(\d+)", services["clickhouse"]["image"])
     assert version
     assert (int(version[1]), int(version[2])) >= (25, 8)
@@ -54,6 +61,81 @@ def test_kafka_and_registry_are_the_versions_that_the_tests_run(services: dict[s
     pom = (ROOT / "services/gpuledger/localstack/pom.xml").read_text()
     for service, name in (("kafka", "kafka.version"), ("registry", "apicurio.version")):
         assert f"<{name}>{services[service]['image'].partition(':')[2]}</{name}>" in pom
+
+
+@pytest.mark.parametrize("server", ["prometheus", "alertmanager"])
+def test_prometheus_and_alertmanager_are_the_versions_that_the_tests_run(
+    services: dict[str, dict[str, Any]], server: str
+) -> None:
+    """Debian's package is what the tests start."""
+    program = {"prometheus": "prometheus", "alertmanager": "prometheus-alertmanager"}[server]
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    version = re.search(r"version (\d+\.\d+\.\d+)", said.stdout + said.stderr)
+    assert version
+    assert services[server]["image"] == f"prom/{server}:v{version[1]}"
+
+
+def test_prometheus_takes_its_configuration_with_the_rules_where_they_are_mounted(
+    services: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    for volume in services["prometheus"]["volumes"]:
+        source, target, *_ = volume.split(":")
+        if Path(source).is_absolute():
+            inside = tmp_path / Path(target).relative_to("/etc/prometheus")
+            inside.parent.mkdir(parents=True, exist_ok=True)
+            inside.write_text(Path(source).read_text())
+    done = subprocess.run(
+        ["promtool", "check", "config", str(tmp_path / "prometheus.yml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("rules found") == 2, "both files of rules"
+
+
+def test_prometheus_scrapes_every_service_where_it_serves_its_metrics(
+    services: dict[str, dict[str, Any]],
+) -> None:
+    parsed = yaml.safe_load((ROOT / "deploy" / "compose" / "prometheus.yml").read_text())
+    targets = {
+        target
+        for job in parsed["scrape_configs"]
+        if job["job_name"] != "dcgm-exporter"
+        for static in job["static_configs"]
+        for target in static["targets"]
+    }
+    served = {f"{name}:{services[name]['environment']['METRICS']}" for name in RUNNING}
+    assert targets == served
+    for name in RUNNING:
+        port = services[name]["environment"]["METRICS"]
+        said = [*services[name]["command"], *map(str, services[name]["environment"].values())]
+        assert sum(str(word).removeprefix("--metrics-port=") == port for word in said) == 2, name
+    (alertmanagers,) = parsed["alerting"]["alertmanagers"]
+    assert alertmanagers["static_configs"][0]["targets"] == ["alertmanager:9093"]
+
+
+def test_the_commands_are_ones_that_there_are(
+    services: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in GPULEDGER:
+        for variable, value in services[name]["environment"].items():
+            monkeypatch.setenv(variable, str(value))
+        command: Any = typer.main.get_command(app)
+        words = list(services[name]["command"])
+        while isinstance(command, click.Group):
+            found = command.get_command(click.Context(command), words.pop(0))
+            assert found is not None, name
+            command = found
+        with command.make_context(name, words) as context:
+            assert context.params or name in ("processor", "schemas")
+
+
+def test_notify_tells_the_alertmanager_that_is_there() -> None:
+    path = ROOT / "deploy" / "compose" / "notify.yaml"
+    (target,) = read_targets(path.read_text(), str(path))
+    assert isinstance(target, AlertmanagerTarget)
+    assert target.url == "http://alertmanager:9093"
 
 
 def test_no_secret_stands_in_the_file(services: dict[str, dict[str, Any]]) -> None:
@@ -70,7 +152,7 @@ def test_every_part_drops_what_it_does_not_need(services: dict[str, dict[str, An
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert not service.get("privileged"), name
         assert service.get("network_mode") != "host", name
-        if name in GPULEDGER:
+        if name not in ("kafka", "clickhouse"):  # their images write beside their data
             assert service["read_only"] is True, name
         if name != "agent":
             assert "pid" not in service, name
@@ -78,21 +160,26 @@ def test_every_part_drops_what_it_does_not_need(services: dict[str, dict[str, An
             assert str(port).startswith("127.0.0.1:"), name
 
 
-def test_only_the_agent_sees_the_host_and_only_to_read(services: dict[str, dict[str, Any]]) -> None:
+def test_only_the_agent_sees_the_host_and_all_only_read_what_is_not_theirs(
+    services: dict[str, dict[str, Any]],
+) -> None:
+    """Others are given documents of deploy/, a file each."""
     for name, service in services.items():
         host = [volume for volume in service.get("volumes", []) if str(volume).startswith("/")]
-        assert name == "agent" or not host
         assert all(volume.endswith(":ro") for volume in host)
+        if name != "agent":
+            sources = [Path(volume.partition(":")[0]) for volume in host]
+            assert all(path.is_file() and path.is_relative_to(ROOT / "deploy") for path in sources), name
     assert "SYS_ADMIN" not in services["agent"]["cap_add"]
 
 
-def test_servers_and_the_agent_tell_their_health_and_others_wait_for_it(
+def test_all_that_run_tell_their_health_and_others_wait_for_it(
     services: dict[str, dict[str, Any]],
 ) -> None:
-    for name in ("kafka", "registry", "clickhouse", "agent"):
-        assert services[name]["healthcheck"]["test"][0] == "CMD"
+    for name in (*SERVERS, *RUNNING):
+        assert services[name]["healthcheck"]["test"][0] == "CMD", name
     assert services["topics"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
-    for name in ("processor", "sink", "agent"):
+    for name in sorted({*RUNNING} - {"exporter"}):
         waits = services[name]["depends_on"]
         assert waits["topics"] == waits["schemas"] == {"condition": "service_completed_successfully"}
 
@@ -103,7 +190,7 @@ def test_every_volume_that_is_used_outlives_its_container() -> None:
         str(volume).partition(":")[0]
         for service in parsed["services"].values()
         for volume in service.get("volumes", [])
-        if not str(volume).startswith("/")
+        if not str(volume).startswith(("/", "./"))
     }
     assert used == set(parsed["volumes"])
 
