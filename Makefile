@@ -27,7 +27,7 @@ $(STAMPS)/venv: requirements-dev.lock pyproject.toml $(STAMPS)/system
 	@$(BIN)/python -m gpuledger.agent.probes.prepare >/dev/null
 	@touch $@
 
-$(STAMPS)/artifacts: services/gpuledger/localstack/pom.xml services/gpuledger/localstack/artifacts.py $(STAMPS)/venv
+$(STAMPS)/artifacts: $(addprefix services/gpuledger/localstack/,pom.xml artifacts.py classes.py) $(STAMPS)/venv
 	@echo "Fetching Kafka and the schema registry"
 	@$(BIN)/python -m gpuledger.localstack fetch
 	@touch $@

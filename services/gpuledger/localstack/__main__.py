@@ -1,11 +1,11 @@
-"""`python -m gpuledger.localstack fetch [DIRECTORY]`: what the servers need, downloaded once."""
+"""`python -m gpuledger.localstack fetch [DIRECTORY]`: what the servers need, downloaded and prepared once."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from gpuledger.localstack import StackError, fetch
+from gpuledger.localstack import StackError, archive_classes
 
 DEFAULT_DIRECTORY = Path("build/stack")
 
@@ -16,7 +16,7 @@ def main(argv: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        fetch(Path(argv[1]) if len(argv) == 2 else DEFAULT_DIRECTORY)
+        archive_classes(Path(argv[1]) if len(argv) == 2 else DEFAULT_DIRECTORY)
     except StackError as error:
         print(error, file=sys.stderr)
         return 1

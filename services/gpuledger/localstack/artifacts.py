@@ -39,6 +39,8 @@ def fetch(build_dir: Path) -> Path:
             stamp.unlink(missing_ok=True)
             for part in ("kafka", "registry", "markers"):
                 shutil.rmtree(build_dir / part, ignore_errors=True)
+            for archive in build_dir.glob("*.jsa"):  # of the classes of other jars
+                archive.unlink()
             _run_maven(maven, build_dir)
             stamp.write_text(digest, encoding="ascii")
     return build_dir

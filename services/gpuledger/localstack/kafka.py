@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuledger.localstack.artifacts import fetch, java
 from gpuledger.localstack.errors import StackError
-from gpuledger.localstack.server import LOOPBACK, Server, free_port, port_open
+from gpuledger.localstack.server import LOOPBACK, Server, free_port, port_open, short_lived_java
 
 HEAP_MIB = 512  # about 470 MB resident in all
 FORMAT_TIMEOUT_S = 60
@@ -91,6 +91,7 @@ class Kafka(Server):
         return [
             java(),
             f"-Xmx{HEAP_MIB}m",
+            *short_lived_java(self.build_dir, self.name),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
@@ -109,7 +110,8 @@ class Kafka(Server):
 
     def _format(self, libs: Path, properties: Path) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        tool = [java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", "kafka.tools.StorageTool"]
+        quick = ["-Xmx128m", *short_lived_java(self.build_dir, self.name)]
+        tool = [java(), *quick, "-cp", f"{libs}/*", "kafka.tools.StorageTool"]
         options = ["format", "--standalone", f"--cluster-id={cluster}", f"--config={properties.resolve()}"]
         for name, password in self._scram_users.items():
             options += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuledger.localstack.artifacts import fetch, java
 from gpuledger.localstack.errors import StackError
-from gpuledger.localstack.server import LOOPBACK, Server, free_port, port_open
+from gpuledger.localstack.server import LOOPBACK, Server, free_port, port_open, short_lived_java
 
 HEAP_MIB = 256
 _API = "/apis/ccompat/v7"  # Confluent's API, version 7
@@ -54,8 +54,7 @@ class Registry(Server):
         return [
             java(),
             f"-Xmx{HEAP_MIB}m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
+            *short_lived_java(self.build_dir, self.name),
             *defines,
             "-jar",
             str(jars[0]),
