@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import typer
 import yaml
@@ -123,12 +122,11 @@ def test_the_commands_are_ones_that_there_are(
             monkeypatch.setenv(variable, str(value))
         command: Any = typer.main.get_command(app)
         words = list(services[name]["command"])
-        while isinstance(command, click.Group):
-            found = command.get_command(click.Context(command), words.pop(0))
-            assert found is not None, name
-            command = found
-        with command.make_context(name, words) as context:
-            assert context.params or name in ("processor", "schemas")
+        while hasattr(command, "get_command"):
+            command = command.get_command(None, words.pop(0))
+        assert command.name in (name, "apply", "register", "run")
+        with command.make_context(name, words):
+            pass  # every option is one of the command's, and all that it asks for is there
 
 
 def test_notify_tells_the_alertmanager_that_is_there() -> None:

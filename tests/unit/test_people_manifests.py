@@ -61,7 +61,7 @@ def test_every_monitor_has_only_fields_that_the_operator_knows() -> None:
 
 def test_every_pod_with_metrics_is_scraped_by_one_monitor() -> None:
     pods, services = {}, {}
-    for file in ("agent.yaml", "inventory.yaml", "people.yaml"):
+    for file in ("agent.yaml", "inventory.yaml", "line.yaml", "people.yaml"):
         for one in objects(file):
             if one["kind"] in ("Deployment", "DaemonSet"):
                 pods[one["metadata"]["name"]] = one["spec"]["template"]

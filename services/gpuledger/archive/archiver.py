@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from gpuledger.archive import metrics
 from gpuledger.archive.buffer import Buffer
 from gpuledger.archive.log import IDENTITY, chain_of
 from gpuledger.archive.schemas import SchemaKeeper
@@ -130,6 +131,7 @@ class Archiver:
             return
         _log.error("retention took records that were not archived", place=place, first=buffer.first, end=low)
         commit(self._store, lost_to_retention(*place, buffer.first, low))
+        metrics.LOST.labels(place[0]).inc(low - buffer.first)
         self._buffers[place] = Buffer(low)
 
     def _take(self) -> None:
@@ -169,4 +171,7 @@ class Archiver:
         commit(self._store, entry)
         buffer.clear()
         self.total = Archived(self.total.commits + 1, self.total.records + entry.records)
+        metrics.AWAY.set(0)
+        metrics.COMMITS.labels(place[0]).inc()
+        metrics.RECORDS.labels(place[0]).inc(entry.records)
         _log.info("archived", topic=place[0], partition=place[1], first=entry.first, records=entry.records)

@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from prometheus_client import start_http_server
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from gpuledger.archive import metrics
 from gpuledger.archive.compact import compact as compact_store
 from gpuledger.archive.log import chain_of, partitions_of
 from gpuledger.archive.service import serve
@@ -38,6 +40,7 @@ Url = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON document.")]
+LOOPBACK = "127.0.0.1"
 NS_PER_MS = 1_000_000
 
 
@@ -46,6 +49,12 @@ def run(
     url: Url = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds that a record waits to be committed.")] = 60,
     once: Annotated[bool, typer.Option(help="Archive what lies there now, and end.")] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=1, max=65535, help="Serve /metrics there.")
+    ] = None,
+    metrics_address: Annotated[
+        str, typer.Option("--metrics-address", help="Address of /metrics.")
+    ] = LOOPBACK,
     as_json: AsJson = False,
 ) -> None:
     """Archive gpu.telemetry, gpu.nodes, prices, teams, budgets, generations and dead letters.
@@ -53,7 +62,10 @@ def run(
     Each record is archived exactly once, whenever this is killed: where to go on from is read from the
     archive's own manifest. Run one for an archive; a second one is refused at its first commit.
     """
-    done = serve(BusSettings.load(), open_store(_given(url)), SystemClock(), every, once)
+    store = open_store(_given(url))
+    if metrics_port is not None:
+        start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
+    done = serve(BusSettings.load(), store, SystemClock(), every, once)
     print(json.dumps(asdict(done)) if as_json else f"{done.records} records in {done.commits} commits")
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import structlog
 
+from gpuledger.archive import metrics
 from gpuledger.archive.archiver import Archived, Archiver
 from gpuledger.archive.store import Store
 from gpuledger.bus import BusSettings
@@ -35,6 +36,7 @@ def serve(bus: BusSettings, store: Store, clock: Clock, every_s: float, once: bo
             except Unavailable as error:
                 if once:
                     raise
+                metrics.AWAY.set(1)
                 _log.warning("waiting to archive", error=str(error))
                 stop.wait(PAUSE_S)
             finally:
