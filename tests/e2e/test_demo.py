@@ -64,6 +64,27 @@ def test_rows_come_within_seconds(shown: tuple[str, dict[str, Any]]) -> None:
     assert report["row_latency_p50_s"] <= report["row_latency_p99_s"] <= 5
 
 
+def test_breaches_come_within_seconds_each_once_and_alertmanager_has_them(
+    shown: tuple[str, dict[str, Any]],
+) -> None:
+    output, report = shown
+    assert report["breaches"] == report["alertmanager_received"] == 2, "both lines of one small budget"
+    assert 0 <= report["breach_latency_p99_s"] <= 5
+    for line in ("has crossed 50% of 0.12 USD", "has crossed 100% of 0.12 USD"):
+        assert output.count(f"BREACH   Vision, any hour {line}") == 1
+    assert output.count("RECEIPT  Alertmanager has it: GpuBudgetThreshold") == 2
+    assert output.index("BREACH") < output.index("RECEIPT") < output.index("Spend by team")
+
+
+def test_it_shows_how_budgets_stand_and_what_to_do(shown: tuple[str, dict[str, Any]]) -> None:
+    output, _ = shown
+    assert "$ gpuledger budget status" in output
+    assert "█" * 16 + "+" in output, "the bar of the budget that is used up"
+    (recommended,) = (line for line in output.splitlines() if line.startswith("1. "))
+    assert recommended.startswith("1. warm idle: demo/serving/Pod/embedder-5c4b")
+    assert "USD a month" in output
+
+
 def test_it_shows_who_spent_what(shown: tuple[str, dict[str, Any]]) -> None:
     output, _ = shown
     assert output.splitlines()[0].startswith("Real eBPF probes")
@@ -76,4 +97,5 @@ def test_without_ebpf_it_says_so_first_and_simulates_the_node(tmp_path: Path) ->
     assert output.splitlines()[0].startswith("eBPF is not possible here")
     assert report["source"] == "simulated"
     assert report["conservation_error_nano"] == report["conservation_error_ns"] == 0
+    assert report["breaches"] == report["alertmanager_received"] >= 1
     assert report["share_error_max_points"] <= 1, "the simulated node's truth is exact"

@@ -51,17 +51,21 @@ def play(
 ) -> dict[str, object]:
     """The whole show; returns the report."""
     with bar(console) as progress:
-        task = progress.add_task("Starting", total=6, note="")
+        task = progress.add_task("Starting", total=7, note="")
         for name in stack.start():
             progress.update(task, description=f"Starting {name}", advance=1)
         progress.update(task, description="Starting the node's agent and its pods", advance=1)
         demo.start()
-        progress.update(task, description="Everything is up", completed=6)
+        progress.update(task, description="Everything is up", completed=7)
         task = progress.add_task("Pods at work", total=options.seconds, note="")
         for elapsed, note in demo.work(options.seconds):
             progress.update(task, completed=elapsed, note=note)
+            for line in demo.news():
+                progress.console.print(line, highlight=False)
         task = progress.add_task("Closing the node's last window", total=1, note="")
-        demo.finish()
+        demo.finish(console.width)
+        for line in demo.news():
+            progress.console.print(line, highlight=False)
         progress.update(task, completed=1)
     report = demo.report(console)
     report["seconds"] = round(time.monotonic() - began, 1)
@@ -87,7 +91,7 @@ def main() -> int:
         shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
         console.print(f"Report: {shown}", highlight=False)
         if options.keep:
-            keep(console, stack)
+            keep(console, stack, demo)
         return 0 if verdict else 1
     except (DemoError, EmulatorError, GpuledgerError, OSError) as error:
         console.print(f"demo failed: {error}", style="red", markup=False)
@@ -102,14 +106,25 @@ def main() -> int:
         stack.stop()
 
 
-def keep(console: Console, stack: Stack) -> None:
+def keep(console: Console, stack: Stack, demo: Demo) -> None:
     """Leave it up until Ctrl-C, and say how to ask it."""
-    console.print("\nStill up. In another terminal, for example:", highlight=False)
-    for name in ("GPULEDGER_WAREHOUSE_URL", "GPULEDGER_KAFKA_BOOTSTRAP", "GPULEDGER_REGISTRY_URL"):
-        console.print(f"  export {name}={stack.env[name]}", highlight=False, soft_wrap=True)
+    assert demo.closing is not None
     example = "SELECT team, sum(used), sum(held_idle) FROM charges GROUP BY team"
-    console.print(f'  .venv/bin/gpuledger sql "{example}"', highlight=False, soft_wrap=True)
-    console.print(f"  curl '{stack.warehouse_url}/' -d '{example}'", highlight=False, soft_wrap=True)
+    names = ("GPULEDGER_WAREHOUSE_URL", "GPULEDGER_KAFKA_BOOTSTRAP", "GPULEDGER_REGISTRY_URL")
+    lines = [
+        *(f"export {name}={stack.env[name]}" for name in names),
+        ".venv/bin/gpuledger spend --by pod --since 1h",
+        ".venv/bin/gpuledger budget status",
+        f".venv/bin/gpuledger {' '.join(demo.closing.recommend)}",
+        f'.venv/bin/gpuledger sql "{example}"',
+        '.venv/bin/gpuledger sql "SELECT since, state, message FROM breaches ORDER BY since"',
+        f"curl '{stack.warehouse_url}/' -d '{example}'",
+        f"curl '{stack.alertmanager_url}/api/v2/alerts'",
+    ]
+    console.print("\nStill up. In another terminal, for example:", highlight=False)
+    for line in lines:
+        console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"In a browser: {stack.alertmanager_url}", highlight=False)
     console.print("Ctrl-C stops it.", highlight=False)
     with contextlib.suppress(KeyboardInterrupt):
         while True:

@@ -73,10 +73,14 @@ def teams_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def show_ledger(console: Console, url: str) -> None:
-    """Print who spent what, by team and by pod, as SQL says."""
+def show_teams(console: Console, url: str) -> None:
+    """Print who spent what, by team, as SQL says."""
     console.print(teams_table(ask(url, BY_TEAM)))
+    console.print()
 
+
+def show_devices(console: Console, url: str) -> None:
+    """Print who spent what on each GPU, and how well, as SQL says."""
     rows = ask(url, BY_POD.replace("{observed_ns}", ask(url, OBSERVED)[0]["ns"]))
     spend = _table(
         "By GPU and pod (USD)", ["GPU", "who"], ["used", "held idle", "unallocated", "unobserved", "total"]
@@ -95,12 +99,12 @@ def show_ledger(console: Console, url: str) -> None:
             use.add_row(
                 gpu,
                 row["who"],
-                _or_dash(row["used_percent"]),
-                f"{row['low']}..{row['high']}",
+                _percent(row["used_percent"]),
+                f"{_percent(row['low'])}..{_percent(row['high'])}",
                 str(row["launches"]),
                 human(row["bytes"]),
                 human(row["memory"]),
-                _or_dash(row["sm_active"]) + of_gpu,
+                _percent(row["sm_active"]) + of_gpu,
                 row["evidence"].replace("_", " "),
             )
     console.print(spend)
@@ -131,5 +135,5 @@ def _table(title: str, left: list[str], right: list[str]) -> Table:
     return table
 
 
-def _or_dash(value: Any) -> str:
-    return "-" if value is None else str(value)
+def _percent(value: Any) -> str:
+    return "-" if value is None else f"{float(value):.1f}"

@@ -17,7 +17,9 @@ from gpuledger.contract.money import cost, nano_from_decimal
 from gpuledger.contract.records import NodeLifetime, decode
 from gpuledger.contract.wire import unframe
 from tests.e2e.demo import scene, truth
-from tests.e2e.demo.report import CONSERVATION, show_ledger, show_truth
+from tests.e2e.demo.alerts import AlertWatch
+from tests.e2e.demo.closing import Closing
+from tests.e2e.demo.report import CONSERVATION, show_devices, show_teams, show_truth
 from tests.e2e.demo.services import DemoError, Service, Stack
 from tests.e2e.demo.warehouse import LatencyWatch, ask, percentile
 from tests.emulator import Emulator
@@ -28,7 +30,7 @@ GPUS = 3
 WINDOW_NS = 10 * 10**9
 CLOSED_WITHIN_S = 60  # the goodbye closes the last window at once; a slow machine needs some seconds
 SHARE_ERROR_MAX_POINTS = 5.0
-LATENCY_P99_MAX_S = 5.0
+LATENCY_P99_MAX_S = 5.0  # of a row, and of a breach
 
 
 class Demo:
@@ -41,6 +43,8 @@ class Demo:
         self.emulator = Emulator(scene.devices())
         self.agent: Service | None = None
         self.latencies: list[float] = []
+        self.alerts: AlertWatch | None = None
+        self.closing: Closing | None = None
         self._watch: LatencyWatch | None = None
         self._unix_minus_boot_ns = 0
 
@@ -75,6 +79,8 @@ class Demo:
         self._unix_minus_boot_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self._watch = LatencyWatch(self.stack.warehouse_url)
         self._watch.start()
+        self.alerts = AlertWatch(self._bus().kafka_bootstrap, self.stack.alertmanager_url)
+        self.alerts.start()
 
     def work(self, seconds: int) -> Iterator[tuple[float, str]]:
         """Let the pods work until at least one whole window more than `seconds` hold has been charged."""
@@ -85,9 +91,15 @@ class Demo:
             time.sleep(1)
         yield seconds, self._note()
 
-    def finish(self) -> None:
-        """End the node, and wait until its last window is in the warehouse. Raises DemoError."""
+    def news(self) -> list[str]:
+        """Breaches and receipts since this was last asked, a line each."""
+        return list(self.alerts.news()) if self.alerts is not None else []
+
+    def finish(self, width: int) -> None:
+        """End the node; wait until its last window is in the warehouse, and until every line of a budget that
+        was crossed by then has been told and received. Raises DemoError."""
         assert self.agent is not None
+        assert self.alerts is not None
         if self.agent.stop():
             self.agent.check()
         self.stack.services.remove(self.agent)
@@ -107,6 +119,9 @@ class Demo:
         if self._watch is not None:
             self.latencies = self._watch.stop()
             self._watch = None
+        self.closing = Closing(self.stack, launched, ended, width)
+        self.alerts.wait_for(self.closing.crossed)
+        self.alerts.stop()
 
     def lifetime(self) -> tuple[int, int]:
         """[launched, ended) of the node as gpu.nodes states it, ns since the Unix epoch. Raises DemoError."""
@@ -121,8 +136,10 @@ class Demo:
 
     def report(self, console: Console) -> dict[str, Any]:
         """Ask the ledger, hold it against the truth, print both; returns the figures."""
+        assert self.alerts is not None
+        assert self.closing is not None
         url = self.stack.warehouse_url
-        show_ledger(console, url)
+        show_devices(console, url)
         sums = ask(url, CONSERVATION)[0]
         all_rows = ask(url, "SELECT sum(total) AS total, sum(total_ns) AS ns, count() AS rows FROM charges")[
             0
@@ -140,10 +157,16 @@ class Demo:
             "lost_events": int(sums["lost_events"]),
             "row_latency_p50_s": _rounded(percentile(self.latencies, 0.50)),
             "row_latency_p99_s": _rounded(percentile(self.latencies, 0.99)),
+            "breaches": len(self.alerts.told),
+            "breach_latency_p99_s": _rounded(percentile(self.alerts.latencies, 0.99)),
+            "alertmanager_received": len(self.alerts.received),
         }
         windows = truth.telemetry_windows(self._bus().kafka_bootstrap, with_samples=False)
         report["events"] = sum(int(batch.count.sum()) for window in windows for batch in window.events)
-        return report | self._shares(console, windows)
+        report |= self._shares(console, windows)
+        show_teams(console, url)
+        self.closing.show(console, self.alerts)
+        return report
 
     def _shares(self, console: Console, windows: list[Any]) -> dict[str, float]:
         complete = {
@@ -181,6 +204,9 @@ class Demo:
 
     def show_verdict(self, console: Console, report: dict[str, Any]) -> bool:
         """Print what had to hold and whether it did."""
+        assert self.alerts is not None
+        assert self.closing is not None
+        told, lines = self.alerts.told, self.closing.crossed
         checks = [
             ("every nano-unit accounted for", report["conservation_error_nano"] == 0),
             ("every nanosecond accounted for", report["conservation_error_ns"] == 0),
@@ -188,6 +214,16 @@ class Demo:
             (
                 f"row latency p99 {report['row_latency_p99_s']} s <= {LATENCY_P99_MAX_S} s",
                 (report["row_latency_p99_s"] or 1e9) <= LATENCY_P99_MAX_S,
+            ),
+            (
+                f"each of the {len(lines)} lines of budgets that the ledger has crossed was told once",
+                len(lines) > 0 and sorted(one.line for one in told) == sorted(lines),
+            ),
+            (
+                f"breach latency p99 {report['breach_latency_p99_s']} s <= {LATENCY_P99_MAX_S} s, "
+                f"Alertmanager has {report['alertmanager_received']} of {report['breaches']}",
+                (report["breach_latency_p99_s"] or 0.0) <= LATENCY_P99_MAX_S
+                and report["alertmanager_received"] == report["breaches"],
             ),
         ]
         for key, what in (
@@ -207,6 +243,8 @@ class Demo:
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
+        if self.alerts is not None:
+            self.alerts.stop()
         if self.agent is not None and self.agent in self.stack.services:
             self.stack.services.remove(self.agent)
             self.agent.stop()
