@@ -54,17 +54,18 @@ setup: $(STAMPS)/venv $(STAMPS)/artifacts $(STAMPS)/bpf emulator ## Prepare ever
 demo: setup ## From a CUDA call in a pod to a row of money, on real parts
 	@$(BIN)/python -m tests.e2e.demo
 
-# Probes see every process that uses the library they are attached to: tests with an agent or an emulated GPU
-# run one after the other, beside those that have none; these wait for brokers most of the time, two files at once.
+# Probes see every process that uses the library they are attached to: tests with an agent, a probe or an
+# emulated GPU run one after the other. Those that have none wait for brokers most of the time: three files at
+# once beside them. The demo is alone, for it measures.
 WITH_GPU := $(wildcard tests/integration/test_agent*.py tests/integration/test_emulator*.py) tests/integration/test_dcgm_agent.py
+KERNEL := $(if $(filter x86_64,$(shell uname -m)),tests/kernel)
 
 test: setup ## All tests
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property
-	@$(BIN)/python -m pytest -q -p no:cacheprovider $(WITH_GPU) > build/test-gpu.log 2>&1 & gpu=$$!; failed=0; \
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/integration $(addprefix --ignore=,$(WITH_GPU)) || failed=1; \
+	@$(BIN)/python -m pytest -q -p no:cacheprovider $(WITH_GPU) tests/bpf $(KERNEL) > build/test-gpu.log 2>&1 & gpu=$$!; failed=0; \
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile tests/integration $(addprefix --ignore=,$(WITH_GPU)) || failed=1; \
 	wait $$gpu || failed=1; cat build/test-gpu.log; exit $$failed
-	@$(BIN)/python -m pytest -q tests/bpf tests/e2e
-	@[ "$$(uname -m)" != x86_64 ] || $(BIN)/python -m pytest -q tests/kernel
+	@$(BIN)/python -m pytest -q tests/e2e
 
 test-fast: setup ## Unit and property tests only
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property
