@@ -18,51 +18,72 @@ STORY = """Who used the GPUs of your fleet, how much, how well, and what that co
 
 Nodes watch every CUDA call in the kernel and stream it to Kafka (agent); the processor closes
 ten-second windows and charges them to pods and teams (processor); the sink writes the ledger to
-ClickHouse (sink); you ask it in SQL (sql). Prices and teams are documents (config). To see all of it
-on one machine: make demo. With nothing but a scrape of dcgm-exporter and a price: charge.
+ClickHouse (sink). Budgets are counted from it as it is written (budgets), and breaches go out to people
+(notify). You ask it by team or pod (spend), in SQL (sql), and for what to change (recommend). To see all
+of it on one machine: make demo. With nothing but a scrape of dcgm-exporter and a price: charge.
 
 Where things are, unless an option says so: GPULEDGER_KAFKA_BOOTSTRAP, GPULEDGER_REGISTRY_URL and
 GPULEDGER_WAREHOUSE_URL in the environment; else the usual ports of this machine.
 
 Exit codes: 0 done, 1 failed, 2 a mistake in the call or a document, 3 a service does not answer,
-4 a dry run of `config apply` that would publish something.
+4 a dry run of `config apply` that would publish something, 130 ended by Ctrl-C.
 """
 
-COMMANDS = {
-    "agent": "gpuledger.agent.cli:app",
-    "inventory": "gpuledger.inventory.cli:app",
-    "nodes": "gpuledger.inventory.nodes_cli:app",
-    "processor": "gpuledger.processor.cli:processor",
-    "budgets": "gpuledger.budgets.cli:budgets_app",
-    "budget": "gpuledger.budgets.cli:budget_app",
-    "sink": "gpuledger.sink.cli:sink",
-    "notify": "gpuledger.notify.cli:app",
-    "exporter": "gpuledger.exporter.cli:app",
-    "charge": "gpuledger.charge.cli:charge",
-    "spend": "gpuledger.spend.cli:spend",
-    "explain": "gpuledger.explain.cli:explain",
-    "recommend": "gpuledger.recommend.cli:recommend",
-    "sql": "gpuledger.warehouse.cli:sql",
-    "warehouse": "gpuledger.warehouse.cli:warehouse_app",
-    "config": "gpuledger.configuration.cli:app",
-    "prices": "gpuledger.configuration.prices_cli:app",
-    "teams": "gpuledger.configuration.teams_cli:app",
-    "simulate": "gpuledger.simulate.cli:simulate",
-    "archive": "gpuledger.archive.cli:app",
-    "replay": "gpuledger.replay.cli:replay",
-    "dead-letters": "gpuledger.deadletters.cli:app",
-    "topics": "gpuledger.bus.cli:topics_app",
-    "schemas": "gpuledger.bus.cli:schemas_app",
+SECTIONS = {
+    "Ask the ledger": {
+        "spend": ("gpuledger.spend.cli:spend", "Who spends what: used, held idle, share, trend."),
+        "budget": ("gpuledger.budgets.cli:budget_app", "How budgets stand; acknowledge or silence a breach."),
+        "recommend": ("gpuledger.recommend.cli:recommend", "What to do about idle GPUs, and what it saves."),
+        "explain": ("gpuledger.explain.cli:explain", "Why a charge is what it is."),
+        "sql": ("gpuledger.warehouse.cli:sql", "Ask in SQL."),
+        "charge": ("gpuledger.charge.cli:charge", "A bill from files alone, without any service."),
+    },
+    "Say what holds": {
+        "config": ("gpuledger.configuration.cli:app", "Prices, teams and budgets: check, show, publish."),
+        "prices": (
+            "gpuledger.configuration.prices_cli:app",
+            "Price lists, and why a device costs what it does.",
+        ),
+        "teams": ("gpuledger.configuration.teams_cli:app", "Whose a pod is, and why."),
+        "period": ("gpuledger.configuration.periods_cli:app", "Close months: what is booked in them stays."),
+        "nodes": ("gpuledger.inventory.nodes_cli:app", "What is known of each node; end one that is gone."),
+    },
+    "Services": {
+        "agent": ("gpuledger.agent.cli:app", "On each GPU node: watch, and send what was seen."),
+        "inventory": ("gpuledger.inventory.cli:app", "When each node of a cluster began and ended."),
+        "processor": ("gpuledger.processor.cli:processor", "Close windows and charge them."),
+        "sink": ("gpuledger.sink.cli:sink", "Write the ledger to ClickHouse."),
+        "budgets": ("gpuledger.budgets.cli:budgets_app", "Count what is spent, tell each breach once."),
+        "notify": ("gpuledger.notify.cli:app", "Breaches to Alertmanager, webhooks, chat, e-mail."),
+        "exporter": ("gpuledger.exporter.cli:app", "The ledger as Prometheus metrics."),
+        "archive": ("gpuledger.archive.cli:app", "Copy every input topic to files, byte for byte."),
+    },
+    "History, repair, trial": {
+        "replay": ("gpuledger.replay.cli:replay", "Compute charges again: compare, ask, publish."),
+        "dead-letters": ("gpuledger.deadletters.cli:app", "Records that could not be used, and why."),
+        "simulate": ("gpuledger.simulate.cli:simulate", "Send what a simulated fleet would send."),
+        "warehouse": ("gpuledger.warehouse.cli:warehouse_app", "ClickHouse's tables; the embedded server."),
+        "topics": ("gpuledger.bus.cli:topics_app", "The Kafka topics: make them what they should be."),
+        "schemas": ("gpuledger.bus.cli:schemas_app", "The Avro schemas in the registry."),
+    },
 }
-"""Where each command lives; in the order in which the help tells of them."""
+"""Where each command lives and what it is for, in the order in which the help tells of them."""
+COMMANDS = {name: place for commands in SECTIONS.values() for name, (place, _) in commands.items()}
 
 
 class LazyGroup(TyperGroup):
-    """Loads only the command that was called: a query need not wait for Faust to be imported."""
+    """Loads only the command that was called: neither a query nor the help waits for Faust to be imported."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names in the order of the story."""
         return list(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands by what they are for, a line each."""
+        width = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), told) for name, (_, told) in commands.items()])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name, imported now."""
