@@ -60,6 +60,7 @@ SECTIONS = {
     },
     "History, repair, trial": {
         "replay": ("gpuledger.replay.cli:replay", "Compute charges again: compare, ask, publish."),
+        "replay-worker": ("gpuledger.replay.worker_cli:replay_worker", "Do a part of a distributed replay."),
         "dead-letters": ("gpuledger.deadletters.cli:app", "Records that could not be used, and why."),
         "simulate": ("gpuledger.simulate.cli:simulate", "Send what a simulated fleet would send."),
         "warehouse": ("gpuledger.warehouse.cli:warehouse_app", "ClickHouse's tables; the embedded server."),

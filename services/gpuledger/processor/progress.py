@@ -48,6 +48,17 @@ def hours_to_write(owner: PartitionOwner, batch: Batch) -> Iterator[HourRecord]:
         yield record
 
 
+def hours_of(progress: NodeProgress, length_ns: int) -> Iterator[HourRecord]:
+    """The records that say what ``loaded`` makes ``progress`` of; ``length_ns`` is that of its windows."""
+    hours = {hour_start(start) for start in progress.rows} or {hour_start(progress.through_ns)}
+    for hour in sorted(hours):
+        rows = {start: row for start, row in progress.rows.items() if hour_start(start) == hour}
+        record = _hour(progress.node, hour, length_ns, progress.through_ns, rows)
+        record.last_append_ns = progress.last_append_ns or 0
+        record.opened_from_ns = progress.opened_from_ns
+        yield record
+
+
 def halves(record: HourRecord) -> tuple[HourRecord, HourRecord]:
     """An hour's record as two of fewer windows, each with the layouts that it needs."""
     middle = record.window_start_ns.size // 2

@@ -52,11 +52,7 @@ def beginning(
     """``whole``: look through the log to its end for windows before the range. Raises Refused where the log
     does not reach back far enough."""
     rules, from_ns = request.settings.rules(), request.from_ns
-    low, end = log.bounds(TELEMETRY, partition)
-    since_ns = from_ns - rules.ahead_ns
-    first = max(low, min(log.offset_at(TELEMETRY, partition, since_ns), end))
-    if first == low > 0:
-        _check_kept(log, partition, low, since_ns)
+    first, end = offsets_to_read(request, partition, log)
     looked_to = end if whole else max(first, log.offset_at(TELEMETRY, partition, from_ns + LOOK_BEHIND_NS))
     alive = {key for key, life in lifetimes if (life.ended_ns or request.to_ns) > from_ns}
     earlier = earlier_statements(
@@ -68,6 +64,16 @@ def beginning(
         through_ns = from_ns - request.settings.grid(key.cluster).length_ns
         progress.append(NodeProgress(key, rows, through_ns, opened_from_ns=from_ns))
     return Beginning(first, looked_to, progress, {key: start for key, (start, _) in earlier.items()})
+
+
+def offsets_to_read(request: Request, partition: int, log: Log) -> tuple[int, int]:
+    """The offsets [first, end) that may hold records of the range. Raises Refused, see ``beginning``."""
+    low, end = log.bounds(TELEMETRY, partition)
+    since_ns = request.from_ns - request.settings.rules().ahead_ns
+    first = max(low, min(log.offset_at(TELEMETRY, partition, since_ns), end))
+    if first == low > 0:
+        _check_kept(log, partition, low, since_ns)
+    return first, end
 
 
 def _check_kept(log: Log, partition: int, low: int, since_ns: int) -> None:

@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
@@ -24,6 +25,7 @@ from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.replay import asked
 from gpuledger.replay.announcing import keep_plan
 from gpuledger.replay.checking import compare
+from gpuledger.replay.distributed import replay_distributed
 from gpuledger.replay.publishing import publish as publish_replay
 from gpuledger.replay.recorded import read_recorded
 from gpuledger.replay.request import Request
@@ -68,6 +70,13 @@ def replay(
     processes: Annotated[int, typer.Option(min=1, help="How many work at once. Default: all cores.")] = (
         os.cpu_count() or 1
     ),
+    distributed: Annotated[
+        bool,
+        typer.Option("--distributed", help="Feed topics of its own, for workers on any number of machines."),
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=0, help="With --distributed: how many workers this machine starts.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one JSON document.")] = False,
 ) -> None:
     """Compute the charges of a range again, from Kafka or from an archive.
@@ -80,12 +89,14 @@ def replay(
         raise Refused(f"{' and '.join(modes)} do not go together")
     if check and (prices or teams or policy):
         raise Refused("--check compares what was recorded; leave --prices, --teams and --policy out")
-    settings, clock = ProcessorSettings(), SystemClock()
+    if workers and not distributed:
+        raise Refused("--workers goes with --distributed; without it, --processes says how many work")
+    settings, bus, clock = ProcessorSettings(), BusSettings.load(), SystemClock()
     request = Request(
         asked.instant(from_, "--from"),
         asked.instant(to, "--to"),
         settings,
-        BusSettings.load().plain(),
+        bus.plain(),
         frozenset({cluster} if cluster else ()),
         archive,
         asked.prices_of(prices),
@@ -100,14 +111,17 @@ def replay(
         keep_plan(directory, generations)
         request = replace(request, prices=None, teams=None, policy={}, generations=generations)
     partitions = partitions_of(request)
-    with _bar("records") as told:
-        done = run_replay(
-            request,
-            directory,
-            processes,
-            lambda progress: told(progress.read, progress.total),
-            read_recorded if check else None,
-        )
+    with _bar("records") as bar:
+
+        def told(progress: Progress) -> None:
+            bar(progress.read, progress.total)
+
+        if distributed:
+            done = replay_distributed(request, directory, bus, workers, told, _say_how_to_join)
+            for number in range(partitions if check else 0):
+                read_recorded(request, number, directory)
+        else:
+            done = run_replay(request, directory, processes, told, read_recorded if check else None)
     answer, failed = _outcome(request, partitions, directory, modes, url, table, as_json)
     if as_json:
         print(json.dumps({**asdict(done), **answer}))
@@ -144,6 +158,10 @@ def _outcome(
                 print(f"generation {', '.join(map(str, numbers))}: {hours} hours published")
             return {"generations": numbers, "hours": hours}, False
     return {}, False
+
+
+def _say_how_to_join(replay: str) -> None:
+    print(f"workers join with: gpuledger replay-worker {replay}", file=sys.stderr, flush=True)
 
 
 def _ask(yes: bool, as_json: bool) -> None:

@@ -63,7 +63,7 @@ def replay(
             told(_progress(directory, spans))
         return _progress(directory, spans)
     context = multiprocessing.get_context("spawn")  # clients of Kafka do not survive a fork
-    with ProcessPoolExecutor(processes, context, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(processes, context, initializer=end_with_parent) as pool:
         running: set[Future[_Failure | None]] = {
             pool.submit(_one, request, partition, directory, then) for partition in range(len(spans))
         }
@@ -115,7 +115,7 @@ def _progress(directory: Path, spans: Sequence[int]) -> Progress:
     return Progress(read, total, events, windows)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A replay that is killed leaves nobody behind who works on its files."""
     parent = multiprocessing.parent_process()
 

@@ -1,0 +1,263 @@
+"""A replay that Faust workers share comes to the bytes of a replay in one process, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gpuledger.bus import BusSettings, Incoming, PartitionReader, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus.passing_topics import PassingTopics
+from gpuledger.contract.errors import BadRecord, Refused
+from gpuledger.contract.identity import RecordId
+from gpuledger.contract.records import (
+    ChargeSet,
+    Generation,
+    PriceBookVersion,
+    PriceEntry,
+    TeamMapVersion,
+    decode,
+    encode,
+)
+from gpuledger.contract.windows import MINUTE_NS
+from gpuledger.localstack import Kafka, Registry
+from gpuledger.processor.protocol import LogRecord
+from gpuledger.processor.settings import ProcessorSettings
+from gpuledger.replay.distributed import id_of, replay_distributed
+from gpuledger.replay.feeding import feed
+from gpuledger.replay.replay_topics import (
+    POSITION,
+    ReplayTopics,
+    original,
+    position_from_bytes,
+    position_to_bytes,
+    request_from_bytes,
+    request_to_bytes,
+)
+from gpuledger.replay.request import Request
+from gpuledger.replay.running import replay
+from gpuledger.replay.state import Position
+from gpuledger.replay.worker import work_on
+from gpuledger.simulate import FleetSpec
+from gpuledger.simulate.emit import Topics, emit
+from tests.support.children import tied
+from tests.support.fleet import Sender
+from tests.support.kafka import STACK_DIRECTORY
+from tests.support.processors import SESSION_S, SILENCE_S
+
+PATIENCE_S = 150.0
+PARTITIONS = 2
+SPEC = FleetSpec(gpus=32, hours=0.1, seed=5, agent_crashes=20.0, node_ends=0.4)
+SETTINGS = ProcessorSettings(silence_s=SILENCE_S)
+Rows = list[tuple[str, bytes]]
+
+
+@pytest.fixture(scope="module")
+def sent(registry: Registry, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Request]:
+    """A fleet in Kafka, and the question: all of it but its first and its last minute."""
+    start = (time.time_ns() // MINUTE_NS - 8) * MINUTE_NS
+    spec = replace(SPEC, start_ns=start)
+    with Kafka(tmp_path_factory.mktemp("kafka"), STACK_DIRECTORY) as kafka:
+        bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
+        apply_topics(bus, partitions=PARTITIONS, replication=1)
+        with SchemaRegistry(bus) as schemas:
+            register_all(schemas)
+        sender = Sender(bus)
+        sender.prices()
+        sender.close()
+        target = Topics(bus)
+        emit(spec, target, lambda _: None)
+        target.close()
+        yield Request(start + MINUTE_NS, spec.end_ns - MINUTE_NS, SETTINGS, bus.plain())
+
+
+def bus_of(request: Request) -> BusSettings:
+    return BusSettings(kafka_bootstrap=request.bus.kafka_bootstrap, registry_url=request.bus.registry_url)
+
+
+def charges_of(directory: Path) -> Rows:
+    """Every set of every side, as its bytes; of windows without a record but for how near the keyframe was
+    that was known when they were charged first, which their revision says and which depends on the moment."""
+    rows: Rows = []
+    for path in sorted(directory.glob("*.sqlite")):
+        database = sqlite3.connect(path)
+        found = database.execute("SELECT side, body FROM charges ORDER BY start, cluster, node, side")
+        for side, body in found.fetchall():
+            one = decode(ChargeSet, zlib.decompress(body))
+            rows.append((side, encode(one if one.inputs else replace(one, digest=0))))
+        database.close()
+    return rows
+
+
+@dataclass(slots=True)
+class Processes:
+    """The command and its workers as processes of their own."""
+
+    request: Request
+    directory: Path
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        number = len(self.started)
+        environment = {
+            **os.environ,
+            "GPULEDGER_KAFKA_BOOTSTRAP": self.request.bus.kafka_bootstrap,
+            "GPULEDGER_REGISTRY_URL": self.request.bus.registry_url,
+            "GPULEDGER_PROCESSOR_SILENCE_S": str(SILENCE_S),
+            "GPULEDGER_PROCESSOR_SESSION_TIMEOUT_S": str(SESSION_S),
+            "GPULEDGER_PROCESSOR_TAKE_RECORDS": "4",  # many rounds, to be killed between them
+            "GPULEDGER_PROCESSOR_DATA_DIRECTORY": str(self.directory / f"faust{number}"),
+        }
+        with (self.directory / f"{number}.log").open("wb") as log:
+            command = tied([sys.executable, "-m", "gpuledger", *arguments])
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        self.started.append(process)
+        return process
+
+    def replay(self, state: Path, *more: str) -> subprocess.Popen[bytes]:
+        times = [
+            datetime.fromtimestamp(ns / 10**9, UTC).isoformat()
+            for ns in (self.request.from_ns, self.request.to_ns)
+        ]
+        return self.start(
+            "replay", "--from", times[0], "--to", times[1], "--distributed", "--state", str(state), *more
+        )
+
+    def await_that(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            logs = [path.read_text()[-2000:] for path in sorted(self.directory.glob("*.log"))]
+            failed = [one.args for one in self.started if one.poll() not in (None, 0, -9)]
+            assert not failed, f"{failed}\n" + "\n----\n".join(logs)
+            assert time.monotonic() < deadline, f"not in {PATIENCE_S} s: {what}\n" + "\n----\n".join(logs)
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait(10)
+
+
+@pytest.fixture
+def processes(sent: Request, tmp_path: Path) -> Iterator[Processes]:
+    found = Processes(sent, tmp_path)
+    yield found
+    found.end()
+
+
+def positions(request: Request, topics: ReplayTopics) -> list[Position]:
+    """Where each partition stands; empty before anybody has begun."""
+    if not set(topics.all) <= PassingTopics(request.bus).names():
+        return []
+    with PartitionReader(request.bus, "test") as reader:
+        found = {
+            number: position_from_bytes(message.value or b"")[0]
+            for number in range(PARTITIONS)
+            for message in reader.read_to_end(topics.progress, number)
+            if message.key == POSITION
+        }
+    return list(found.values())
+
+
+def test_two_workers_come_to_the_same_bytes_though_one_and_the_command_are_killed(
+    sent: Request, processes: Processes, tmp_path: Path
+) -> None:
+    replay(sent, tmp_path / "one", 1)
+    topics = ReplayTopics(id_of(sent))
+    command = processes.replay(tmp_path / "many")
+    processes.await_that(lambda: topics.request in PassingTopics(sent.bus).names(), "its topics")
+    log = tmp_path / "0.log"
+    processes.await_that(lambda: "replay-worker" in log.read_text(), "how to join")
+    joined = re.search(r"gpuledger replay-worker (\w+)", log.read_text())
+    assert joined is not None
+    assert joined[1] == topics.replay
+    first = processes.start("replay-worker", topics.replay)
+    processes.await_that(lambda: any(one.windows for one in positions(sent, topics)), "first charges")
+    first.kill()
+    command.kill()
+    assert not all(one.done for one in positions(sent, topics))
+    workers = [processes.start("replay-worker", topics.replay) for _ in range(2)]
+    again = processes.replay(tmp_path / "many", "--json")
+    processes.await_that(lambda: again.poll() is not None, "the end")
+    assert again.returncode == 0
+    computed = charges_of(tmp_path / "one")
+    assert len(computed) > 80
+    assert charges_of(tmp_path / "many") == computed
+    for worker in workers:  # told that it is over
+        worker.wait(30)
+    assert not {name for name in PassingTopics(sent.bus).names() if name.startswith(topics.group)}
+
+
+def test_the_command_starts_workers_and_prices_otherwise_alike(
+    sent: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPULEDGER_PROCESSOR_DATA_DIRECTORY", str(tmp_path / "faust"))
+    request = replace(
+        sent,
+        prices=PriceBookVersion(1, 0, entries=[PriceEntry("dear", "gpu", 31_415_926_535, "USD")]),
+        policy={"idle": "pool"},
+    )
+    alone = replay(request, tmp_path / "one", 1)
+    told: list[str] = []
+    done = replay_distributed(request, tmp_path / "many", bus_of(sent), 1, started=told.append)
+    assert told == [id_of(request)]
+    computed = charges_of(tmp_path / "one")
+    assert len({side for side, _ in computed}) == 3
+    assert charges_of(tmp_path / "many") == computed
+    assert (done.read, done.events) == (done.total, alone.events)
+    # what was computed is not computed again
+    assert replay_distributed(request, tmp_path / "many", bus_of(sent), 0) == done
+
+
+def test_records_are_fed_once_and_in_order_whenever_it_is_killed(sent: Request) -> None:
+    topics = ReplayTopics("fed-by-pieces")
+    passing = PassingTopics(sent.bus)
+    for name in topics.all:
+        passing.create(name, PARTITIONS)
+    passing.create(topics.telemetry, PARTITIONS)  # again
+    with PartitionReader(sent.bus, "test") as reader:
+        for _ in range(2):  # the second finds all of it there
+            feed(sent, 0, topics, lambda *_: None)
+        *copies, end = [original(copy) for copy in reader.read_to_end(topics.telemetry, 0)]
+        log = {message.offset: message for message in reader.read_to_end("gpu.telemetry", 0)}
+    offsets = [copy.offset for copy in copies]
+    assert offsets == sorted(set(offsets))
+    assert len(offsets) > 50
+    assert all(isinstance(copy, Incoming) and copy == log[copy.offset] for copy in copies)
+    assert end.offset == max(log) + 1
+    passing.delete(topics.all)
+
+
+def test_what_travels_arrives_as_it_was(sent: Request) -> None:
+    request = replace(
+        sent,
+        clusters=frozenset({"a", "b"}),
+        archive="s3://history",
+        prices=PriceBookVersion(3, 0, entries=[PriceEntry("gpu", "gpu", 7, "USD")]),
+        teams=TeamMapVersion(2, 0),
+        policy={"idle": "pool"},
+        generations=(Generation(4, 1, 2, 3, 1, 1, clusters=["a"], cause="price", who="me", why="a test"),),
+    )
+    found = request_from_bytes(request_to_bytes(request), sent.bus)
+    assert (found, found.fingerprint) == (request, request.fingerprint)
+    beyond = [LogRecord(9, 8, RecordId("a", "n", "boot", 5, 6), 7, 1, last=True, size_bytes=3)]
+    position = Position(4, 9, 2, 1, done=True)
+    assert position_from_bytes(position_to_bytes(position, beyond)) == (position, beyond)
+    other = request_to_bytes(request).replace(b'"to_ns": ', b'"to_ns": 1')
+    with pytest.raises(Refused, match="another version"):
+        request_from_bytes(other, sent.bus)
+    with pytest.raises(BadRecord, match="no copy"):
+        original(Incoming("t", 0, 1, 2, None, None, (("replay-place", b"nonsense"),)))
+    with pytest.raises(Refused, match="there is no replay"):
+        work_on("nobodys", bus_of(sent), SETTINGS)
