@@ -25,7 +25,8 @@ allow gpuledger-processor --topic gpu.charges --topic gpu.progress --topic gpu.d
 allow gpuledger-processor --group gpuledger- --resource-pattern-type prefixed -- Read
 allow gpuledger-processor --transactional-id gpuledger- --resource-pattern-type prefixed -- Write Describe
 
-allow gpuledger-sink --topic gpu.charges --topic gpu.breaches -- Read Describe
+allow gpuledger-sink --topic gpu.charges --topic gpu.breaches --topic gpu.periods --topic gpu.generations -- \
+  Read Describe
 allow gpuledger-sink --topic gpu.dead-letters -- Write Describe
 allow gpuledger-sink --group gpuledger- --resource-pattern-type prefixed -- Read
 
@@ -41,7 +42,8 @@ allow gpuledger-notify --topic gpu.breaches -- Read Describe
 allow gpuledger-notify --topic gpu.dead-letters -- Write Describe
 allow gpuledger-notify --group gpuledger- --resource-pattern-type prefixed -- Read
 
-# Whoever runs `gpuledger topics apply` and `gpuledger config apply`.
+# Whoever runs `gpuledger topics apply`, `gpuledger config apply` and `gpuledger period close`.
 allow gpuledger-admin --topic gpu. --resource-pattern-type prefixed -- \
   Create Describe DescribeConfigs AlterConfigs
-allow gpuledger-admin --topic gpu.prices --topic gpu.teams --topic gpu.budgets --topic gpu.generations -- Read Write
+allow gpuledger-admin --topic gpu.prices --topic gpu.teams --topic gpu.budgets --topic gpu.periods \
+  --topic gpu.generations -- Read Write

@@ -13,6 +13,7 @@ from gpuledger.contract.errors import (
     Fenced,
     GpuledgerError,
     KafkaUnavailable,
+    NoTopic,
     ProducerBroken,
 )
 
@@ -67,7 +68,7 @@ def says_no_topic(error: KafkaError | KafkaException) -> bool:
 def typed(error: KafkaError | KafkaException, doing: str) -> GpuledgerError:
     """The error of our tree; `doing` says what was being done, with topic and partition where known.
 
-    Fenced, BadRecord (over_limit), ConfigError (not allowed in, no such topic), ProducerBroken for what ended
+    Fenced, BadRecord (over_limit), ConfigError (not allowed in; NoTopic), ProducerBroken for what ended
     the client, else KafkaUnavailable.
     """
     cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
@@ -80,5 +81,5 @@ def typed(error: KafkaError | KafkaException, doing: str) -> GpuledgerError:
     if code in _NOT_ALLOWED:
         return ConfigError(f"{said}; check the SASL user and its ACLs")
     if code in _NO_TOPIC:
-        return ConfigError(f"{said}; `gpuledger topics apply` creates the topics")
+        return NoTopic(f"{said}; `gpuledger topics apply` creates the topics")
     return ProducerBroken(said) if cause.fatal() else KafkaUnavailable(said)

@@ -125,6 +125,7 @@ SPECS: tuple[TopicSpec, ...] = (
     _spec(names.PRICES, "single", "whole numbered documents, append-only", FOR_EVER, 30 * _DAY_MS),
     _spec(names.TEAMS, "single", "whole numbered documents, append-only", FOR_EVER, 30 * _DAY_MS),
     _spec(names.BUDGETS, "single", "whole numbered documents, append-only", FOR_EVER, 30 * _DAY_MS),
+    _spec(names.PERIODS, "single", "whole numbered versions, append-only", FOR_EVER, 30 * _DAY_MS),
     _spec(names.GENERATIONS, "single", "announcements in one order, append-only", FOR_EVER, 30 * _DAY_MS),
     _spec(names.BREACHES, "single", "few, and in the order in which they happened", 90 * _DAY_MS, _DAY_MS),
     _spec(

@@ -3,6 +3,7 @@
 GpuledgerError
 ├── UserError            a mistake of the person at the keyboard; exit code 2, no traceback
 │   ├── ConfigError      a document or setting is invalid; says file, line and what to do
+│   │   └── NoTopic      a topic was never created
 │   └── Refused          the request would break a rule of the system
 ├── BadSchema            an Avro schema can not be compiled: a mistake in the project, not in the data
 ├── BadRecord            bytes or meaning of a record are wrong; goes to dead letters, never crashes
@@ -37,6 +38,10 @@ class ConfigError(UserError):
     def __init__(self, message: str, where: str | None = None) -> None:
         super().__init__(f"{where}: {message}" if where else message)
         self.where = where
+
+
+class NoTopic(ConfigError):
+    """A topic, or a partition of it, is not there."""
 
 
 class Refused(UserError):

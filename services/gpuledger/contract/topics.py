@@ -11,6 +11,7 @@ CHARGES = "gpu.charges"
 PRICES = "gpu.prices"
 TEAMS = "gpu.teams"
 BUDGETS = "gpu.budgets"
+PERIODS = "gpu.periods"
 BREACHES = "gpu.breaches"
 BUDGET_SUBTOTALS = "gpu.budget-subtotals"
 BUDGET_STATE = "gpu.budget-state"
@@ -26,6 +27,7 @@ RECORDS_OF_TOPIC: dict[str, tuple[str, ...]] = {
     PRICES: ("PriceBookVersion",),
     TEAMS: ("TeamMapVersion",),
     BUDGETS: ("BudgetsVersion",),
+    PERIODS: ("PeriodsVersion",),
     BREACHES: ("Breach",),
     BUDGET_SUBTOTALS: ("BudgetSubtotal",),
     BUDGET_STATE: ("BudgetState",),
@@ -44,6 +46,7 @@ SCHEMA_FILES: dict[str, str] = {
     "PriceBookVersion": "price_book_version",
     "TeamMapVersion": "team_map_version",
     "BudgetsVersion": "budgets_version",
+    "PeriodsVersion": "periods_version",
     "Breach": "breach",
     "BudgetSubtotal": "budget_subtotal",
     "BudgetState": "budget_state",

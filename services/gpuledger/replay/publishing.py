@@ -28,6 +28,7 @@ from gpuledger.replay.partition import state_path
 from gpuledger.replay.request import Request
 from gpuledger.replay.state import State
 from gpuledger.sink.batcher import Batch
+from gpuledger.sink.periods import ClosedPeriods
 from gpuledger.sink.tables import NS_PER_MS, Arrival
 from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse
@@ -51,8 +52,10 @@ def publish(
     goes on where it was.
     """
     claim(request, clock)
-    writer = Writer(warehouse, clock)
     with ExitStack() as stack:
+        periods = ClosedPeriods(request.bus, clock)
+        stack.callback(periods.close)
+        writer = Writer(warehouse, clock, periods.through)
         states = [State(state_path(directory, p), request.fingerprint) for p in range(partitions)]
         for state in states:
             stack.callback(state.close)
@@ -62,7 +65,7 @@ def publish(
         done: set[int] = states[0].get(PUBLISHED) or set()
         for hour in hours:
             if hour not in done:
-                _show(request, states, hour, warehouse, writer)
+                _show(request, states, hour, warehouse, writer, clock)
                 _send(states, hour, producer, registry)
                 done.add(hour)
                 states[0].put(**{PUBLISHED: done})
@@ -71,13 +74,16 @@ def publish(
     return len(hours)
 
 
-def _show(request: Request, states: Sequence[State], hour: int, warehouse: Warehouse, writer: Writer) -> None:
+def _show(
+    request: Request, states: Sequence[State], hour: int, warehouse: Warehouse, writer: Writer, clock: Clock
+) -> None:
     received_ms = request.generations[0].announced_ns // NS_PER_MS  # the same whenever it is repeated
     heads: list[pa.Table] = []
     numbered = enumerate(_sets(states, hour))
     while some := list(islice(numbered, SETS_AT_A_TIME)):
         batch = Batch([Arrival(one, CHARGES, one.partition, at, received_ms) for at, one in some])
         writer.write_rows(batch)
+        writer.keep_booked(batch.arrivals, clock.unix_ns())
         writer.mark(batch.arrivals)
         heads.append(batch.windows)
     count = sum(table.num_rows for table in heads)

@@ -12,11 +12,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gpuledger.contract.clock import NS_PER_S, Clock
-from gpuledger.contract.errors import WarehouseUnavailable
+from gpuledger.contract.errors import Unavailable, WarehouseUnavailable
 from gpuledger.logs import EventLog
 from gpuledger.sink import metrics
 from gpuledger.sink.batcher import Batch, Place
-from gpuledger.sink.writer import Writer
+from gpuledger.sink.writer import Writer, nothing_is_closed
 from gpuledger.warehouse.client import Warehouse
 
 FIRST_PAUSE_S = 0.1
@@ -40,8 +40,14 @@ class Flusher:
     Called by one thread. ``close`` stops the thread; what is not written by then is not committed.
     """
 
-    def __init__(self, connect: Callable[[], Warehouse], clock: Clock) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Warehouse],
+        clock: Clock,
+        closed_through: Callable[[int], str] = nothing_is_closed,
+    ) -> None:
         self._connect = connect
+        self._closed_through = closed_through
         self._clock = clock
         self._stopped = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="warehouse")
@@ -109,7 +115,7 @@ class Flusher:
     def _ready(self) -> Writer:
         if self._writer is None:
             self._warehouse = self._connect()
-            self._writer = Writer(self._warehouse, self._clock)
+            self._writer = Writer(self._warehouse, self._clock, self._closed_through)
         return self._writer
 
     def _disconnect(self) -> None:
@@ -128,6 +134,11 @@ class Flusher:
                     log.warning("clickhouse is away, waiting", error=str(error), sets=len(batch.arrivals))
                 self._show(away=True)
                 metrics.RETRIES.inc()
+                if self._stopped.wait(pause_s):
+                    raise
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            except Unavailable as error:
+                log.warning("which months are closed can not be read, waiting", error=str(error))
                 if self._stopped.wait(pause_s):
                     raise
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -72,13 +72,18 @@ class HourKeeper:
         marks = self._due()
         if not marks:
             return set()
-        scope = _scope(list(marks))
+        steady = self.store(list(marks))
+        self._clean({key: marks[key] for key in steady})
+        return steady
+
+    def store(self, keys: Sequence[Key]) -> set[Key]:
+        """Store the sums of these hours as they stand; returns those that did not change meanwhile."""
+        scope = scope_of(keys)
         before = self._versions(scope)
         sums = self._warehouse.arrow(_SUMS, scope)
         after = self._versions(scope)
-        steady = {key for key in marks if before.get(key) == after.get(key)}
+        steady = {key for key in keys if before.get(key) == after.get(key)}
         self._store(sums, {key: before[key] for key in steady if key in before})
-        self._clean({key: marks[key] for key in steady})
         return steady
 
     def _due(self) -> dict[Key, list[tuple[str, int]]]:
@@ -119,11 +124,11 @@ class HourKeeper:
         for key in stored:
             counts[key] += 1
         if stored:
-            versions = _uint128([states[key].version for key in stored])
+            versions = uint128([states[key].version for key in stored])
             self._warehouse.insert_arrow("charge_hour_rows", rows.append_column("version", versions))
         order = list(states)
-        heads = _keys(order) | {
-            "version": _uint128([states[key].version for key in order]),
+        heads = key_columns(order) | {
+            "version": uint128([states[key].version for key in order]),
             "windows": pa.array([states[key].windows for key in order], pa.uint64()),
             "rows": pa.array([counts[key] for key in order], pa.uint32()),
         }
@@ -133,7 +138,7 @@ class HourKeeper:
         flat = [(key, writer, latest) for key, found in marks.items() for writer, latest in found]
         if not flat:
             return
-        columns = _keys([key for key, _, _ in flat]) | {
+        columns = key_columns([key for key, _, _ in flat]) | {
             "writer": pa.array([writer for _, writer, _ in flat], pa.string()),
             "dirty": pa.array([0] * len(flat), pa.uint64()),
             "clean": pa.array([latest for _, _, latest in flat], pa.uint64()),
@@ -141,12 +146,14 @@ class HourKeeper:
         self._warehouse.insert_arrow("charge_hour_marks", pa.table(columns))
 
 
-def _scope(keys: Sequence[Key]) -> dict[str, Any]:
+def scope_of(keys: Sequence[Key]) -> dict[str, Any]:
+    """The parameters of a query about these hours."""
     starts = [key[2] for key in keys]
     return {"hours": keys, "first": min(starts), "end": max(starts) + HOUR_S}
 
 
-def _keys(keys: Sequence[Key]) -> dict[str, pa.Array]:
+def key_columns(keys: Sequence[Key]) -> dict[str, pa.Array]:
+    """The columns that name these hours."""
     return {
         "cluster": pa.array([key[0] for key in keys], pa.string()),
         "node": pa.array([key[1] for key in keys], pa.string()),
@@ -161,6 +168,7 @@ def _seconds(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.asarray(column.to_numpy(), np.int64)
 
 
-def _uint128(values: Sequence[int]) -> pa.Array:
+def uint128(values: Sequence[int]) -> pa.Array:
+    """Versions as a column."""
     packed = [value.to_bytes(VERSION_BYTES, "little") for value in values]
     return pa.array(packed, pa.binary(VERSION_BYTES))

@@ -19,6 +19,7 @@ from gpuledger.sink.batcher import Batcher, Flow, Place
 from gpuledger.sink.decoding import decoded
 from gpuledger.sink.flusher import Flusher
 from gpuledger.sink.lag import Lag
+from gpuledger.sink.periods import ClosedPeriods
 from gpuledger.sink.source import Source
 from gpuledger.warehouse.client import DEFAULT_URL, Warehouse, connect
 from gpuledger.warehouse.migrations import migrate, missing
@@ -83,7 +84,9 @@ def run(
         registry = SchemaRegistry(options.bus, clock)
         stack.callback(registry.close)
         producer = stack.enter_context(Producer(options.bus, "gpuledger-sink"))
-        flusher = Flusher(lambda: open_warehouse(options), clock)
+        periods = ClosedPeriods(options.bus, clock)
+        stack.callback(periods.close)
+        flusher = Flusher(lambda: open_warehouse(options), clock, periods.through)
         stack.callback(flusher.close)
         dead_letters = DeadLetters(producer, registry, clock, STAGE)
         parts = _Parts(registry, dead_letters, Batcher(clock), flusher, Lag(clock))

@@ -1,4 +1,5 @@
-"""One batch into ClickHouse: rows, then marks, then heads. Any prefix of these steps may be repeated.
+"""One batch into ClickHouse: rows, then what is booked of closed months, then marks, then heads. Any prefix
+of these steps may be repeated.
 
 Rows are seen only once the head of their window names their revision, so a crash between the steps shows
 nothing half. A step that is repeated writes equal rows, which collapse: by the deduplication token while
@@ -8,7 +9,7 @@ ClickHouse remembers it, by the tables' keys for good.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,15 @@ import pyarrow as pa
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.windows import NS_PER_S, hour_start
 from gpuledger.sink.batcher import Batch
+from gpuledger.sink.bookings import BookedHours
 from gpuledger.sink.hours import HourKeeper, Key
-from gpuledger.sink.tables import Arrival
+from gpuledger.sink.tables import NS_PER_MS, Arrival
 from gpuledger.warehouse.client import Warehouse
+
+
+def nothing_is_closed(at_ns: int) -> str:
+    """For a ledger whose months nobody closes."""
+    return ""
 
 
 class Writer:
@@ -28,11 +35,16 @@ class Writer:
     WarehouseError (repeating does not help).
     """
 
-    def __init__(self, warehouse: Warehouse, clock: Clock) -> None:
+    def __init__(
+        self, warehouse: Warehouse, clock: Clock, closed_through: Callable[[int], str] = nothing_is_closed
+    ) -> None:
+        """``closed_through`` says which month is the last closed one at an instant (Unix ns), empty: none."""
         self._warehouse = warehouse
         self._clock = clock
+        self._closed_through = closed_through
         self.id = uuid.uuid4().hex
         self._hours = HourKeeper(warehouse, clock, self.id)
+        self._booked = BookedHours(warehouse, self._hours)
         self._dirty: set[Key] = set()  # marked by this writer and not stored since: need no second mark
         self._last_mark_ns = 0
 
@@ -41,6 +53,7 @@ class Writer:
         if not batch.arrivals:
             return 0
         self.write_rows(batch)
+        self.keep_booked(batch.arrivals)
         self.mark(batch.arrivals)
         self.publish(batch)
         return sum(a.rows for a in batch.arrivals)
@@ -50,8 +63,21 @@ class Writer:
         if batch.rows is not None:
             self._warehouse.insert_arrow("charge_rows", batch.rows, f"rows {batch.token}")
 
+    def keep_booked(self, arrivals: Sequence[Arrival], at_ns: int = 0) -> None:
+        """Step 2: keep what is booked of hours of closed months, before they change.
+
+        A month is closed for what reached Kafka later, or for what is written at ``at_ns``.
+        """
+        changing: dict[Key, str] = {}
+        for arrival in arrivals:
+            through = self._closed_through(max(at_ns, arrival.received_ms * NS_PER_MS))
+            if through:
+                key = _hour(arrival)
+                changing[key] = max(through, changing.get(key, ""))
+        self._booked.keep(changing)
+
     def mark(self, arrivals: Sequence[Arrival]) -> None:
-        """Step 2: say which hours change, before they do."""
+        """Step 3: say which hours change, before they do."""
         hours = {_hour(arrival) for arrival in arrivals} - self._dirty
         if not hours:
             return
@@ -62,7 +88,7 @@ class Writer:
         self._dirty |= hours
 
     def publish(self, batch: Batch) -> None:
-        """Step 3: the heads, which make the rows seen."""
+        """Step 4: the heads, which make the rows seen."""
         self._warehouse.insert_arrow("charge_windows", batch.windows, f"heads {batch.token}")
 
     def store_hours(self) -> int:

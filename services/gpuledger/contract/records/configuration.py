@@ -1,4 +1,4 @@
-"""gpu.prices, gpu.teams and gpu.budgets: whole numbered documents."""
+"""gpu.prices, gpu.teams, gpu.budgets and gpu.periods: whole numbered documents."""
 
 from __future__ import annotations
 
@@ -154,3 +154,18 @@ class BudgetsVersion:
     document: str = ""
     document_sha256: str = ""
     budgets: list[Budget] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PeriodsVersion:
+    """Which months are closed.
+
+    Fields and units: schemas/periods_version.avsc.
+    """
+
+    version: int
+    active_from_ns: int
+    closed_through: str
+    created_ns: int = 0
+    author: str = ""
+    comment: str = ""

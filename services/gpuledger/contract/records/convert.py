@@ -22,6 +22,7 @@ Record: TypeAlias = (
     | configuration.PriceBookVersion
     | configuration.TeamMapVersion
     | configuration.BudgetsVersion
+    | configuration.PeriodsVersion
     | budgets.BudgetSubtotal
     | budgets.BudgetState
     | budgets.BreachNote
