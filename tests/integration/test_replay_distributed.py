@@ -196,7 +196,7 @@ def test_two_workers_come_to_the_same_bytes_though_one_and_the_command_are_kille
     assert charges_of(tmp_path / "many") == computed
     for worker in workers:  # told that it is over
         worker.wait(30)
-    assert not {name for name in PassingTopics(sent.bus).names() if name.startswith(topics.group)}
+    assert not {name for name in PassingTopics(sent.bus).names() if name.startswith(topics.prefix)}
 
 
 def test_the_command_starts_workers_and_prices_otherwise_alike(

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "agent": {"contract", "bus", "kube", "logs"},
     "charge": {"contract", "pricing", "attribution", "agent"},
     "simulate": {"contract", "bus", "pricing"},
-    "processor": {"contract", "bus", "pricing", "attribution"},
+    "processor": {"contract", "bus", "pricing", "attribution", "archive"},
     "budgets": {"contract", "bus", "pricing", "warehouse", "processor", "logs", "configuration", "spend"},
     "configuration": {"contract", "bus", "pricing", "warehouse"},
     "warehouse": {"contract", "localstack"},

@@ -81,7 +81,7 @@ class Archiver:
     def _identify(self) -> None:
         """An archive holds the offsets of one Kafka cluster; those of another would pass for them."""
         partitions = {topic: self._reader.partitions(topic) for topic in ARCHIVED}
-        ours = {"format": 1, "kafka_cluster": self._source.cluster_id(), "partitions": partitions}
+        ours = {"format": 1, "kafka_cluster": self._reader.cluster_id(), "partitions": partitions}
         try:
             self._store.create(IDENTITY, json.dumps(ours).encode() + b"\n")
         except FileExistsError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from gpuledger.archive.envelope import unpack
 from gpuledger.archive.manifest import Chain, Commit, File, chain, manifest_prefix, sha256
@@ -41,10 +42,15 @@ class ArchiveLog:
         self._chains: dict[tuple[str, int], Chain] = {}
         self._partitions: dict[str, int] = {}
 
+    @property
+    def kafka_cluster(self) -> str:
+        """The id of the Kafka cluster that was archived: whose offsets these are."""
+        return str(_identity(self._store)["kafka_cluster"])
+
     def partitions(self, topic: str) -> int:
         """See Log."""
         if not self._partitions:
-            self._partitions = _partitions(self._store)
+            self._partitions = _identity(self._store)["partitions"]
         if topic not in self._partitions:
             raise ConfigError(f"the archive at {self._store.url} holds nothing of {topic}")
         return self._partitions[topic]
@@ -96,13 +102,15 @@ def read_file(store: Store, file: File, with_values: bool = True) -> list[Incomi
     return unpack(data, with_values)
 
 
-def _partitions(store: Store) -> dict[str, int]:
-    """How many partitions each topic has."""
+def _identity(store: Store) -> dict[str, Any]:
+    """Which Kafka cluster it is, and how many partitions each topic has."""
     try:
-        stated: dict[str, int] = json.loads(store.get(IDENTITY))["partitions"]
+        stated: dict[str, Any] = json.loads(store.get(IDENTITY))
+        if not {"kafka_cluster", "partitions"} <= stated.keys():
+            raise BadRecord("bad_manifest", f"{IDENTITY} does not say whose archive this is")
     except FileNotFoundError:
         raise ConfigError(f"there is no archive at {store.url}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, AttributeError) as error:
         raise BadRecord("bad_manifest", f"{IDENTITY} says nothing: {error!r}") from error
     return stated
 

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from gpuledger.bus import BusSettings, Incoming
 from gpuledger.bus.kafka_errors import KAFKA_LOGGER, typed
-from gpuledger.bus.reader import REQUEST_TIMEOUT_S, consumer_options, incoming
+from gpuledger.bus.reader import consumer_options, incoming
 
 FETCH_RECORDS = 1_000
 QUEUE_KBYTES = 4 << 10  # fetched ahead of each partition; memory stays flat with hundreds of them
@@ -37,13 +37,6 @@ class Source:
         )
         self._consumer = confluent_kafka.Consumer(options, logger=KAFKA_LOGGER)
         self._deleted: list[Place] = []
-
-    def cluster_id(self) -> str:
-        """What the Kafka cluster calls itself."""
-        try:
-            return str(self._consumer.list_topics(timeout=REQUEST_TIMEOUT_S).cluster_id)
-        except KafkaException as error:
-            raise typed(error, "asking for the cluster's id") from error
 
     def go_on_from(self, positions: Mapping[Place, int]) -> None:
         """Read these partitions from these offsets from now on."""

@@ -69,6 +69,13 @@ class PartitionReader:
         )
         self._consumer = confluent_kafka.Consumer(options, logger=KAFKA_LOGGER)
 
+    def cluster_id(self) -> str:
+        """What the Kafka cluster calls itself."""
+        try:
+            return str(self._consumer.list_topics(timeout=REQUEST_TIMEOUT_S).cluster_id)
+        except KafkaException as error:
+            raise typed(error, "asking for the cluster's id") from error
+
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
         try:

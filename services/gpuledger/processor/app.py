@@ -42,9 +42,16 @@ class EngineWork:
         self._engine.close()
 
 
-def make_app(bus: BusSettings, settings: ProcessorSettings) -> faust.App:
-    """The application; run it with ``Worker``. Any error that is not a record's stops it."""
-    return faust_app(bus, settings, [TELEMETRY], lambda: EngineWork(Engine(bus, settings)))
+def make_app(bus: BusSettings, settings: ProcessorSettings, archive_url: str | None = None) -> faust.App:
+    """The application; run it with ``Worker``. Any error that is not a record's stops it.
+
+    ``archive_url``: where the inputs of a window are that Kafka has no more.
+    """
+
+    def make_work() -> EngineWork:
+        return EngineWork(Engine(bus, settings, archive_url=archive_url))
+
+    return faust_app(bus, settings, [TELEMETRY], make_work)
 
 
 def _finished(done: Round) -> dict[TP, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Annotated
 
 import structlog
 import typer
@@ -23,7 +24,15 @@ PAUSE_S = 2.0
 _log = structlog.get_logger(__name__)
 
 
-def processor() -> None:
+def processor(
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            envvar="GPULEDGER_ARCHIVE_URL",
+            help="The archive that has what Kafka's retention took: windows are restated from it.",
+        ),
+    ] = None,
+) -> None:
     """Close windows and charge them until SIGTERM. Every worker of an application shares the partitions.
 
     Settings are environment variables: GPULEDGER_KAFKA_BOOTSTRAP, GPULEDGER_REGISTRY_URL and
@@ -47,7 +56,7 @@ def processor() -> None:
     await_topic(bus, settings)
     if settings.metrics_port:
         start_http_server(settings.metrics_port)
-    worker = Worker(make_app(bus, settings), loglevel="WARNING", quiet=True, redirect_stdouts=False)
+    worker = Worker(make_app(bus, settings, archive), loglevel="WARNING", quiet=True, redirect_stdouts=False)
     quieten("aiokafka")
     _log.info("processor starts", application=settings.application, kafka=bus.kafka_bootstrap)
     worker.execute_from_commandline()

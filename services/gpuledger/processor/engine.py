@@ -28,7 +28,7 @@ from gpuledger.processor.refusals import Refusals
 from gpuledger.processor.rounds import Round, Rounds
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.topics_read import TopicsReader, announcements
-from gpuledger.processor.window_inputs import KafkaInputs
+from gpuledger.processor.window_inputs import inputs_of
 
 LONGEST_WORK_S = 2.0  # then new records have their turn; what is left is gone on with at the next tick
 # A version is published 60 s before the first window that it holds for: whoever has read the topic since
@@ -52,6 +52,7 @@ class Engine:
         settings: ProcessorSettings,
         clock: Clock | None = None,
         core: Core = charge_windows,
+        archive_url: str | None = None,
     ) -> None:
         self._bus = bus
         self._settings = settings
@@ -65,7 +66,7 @@ class Engine:
         self._refusals = Refusals()
         self._topics = TopicsReader(self._reader, self._registry, self._refusals)
         self._intake = Intake(self._reader, letters, settings)
-        gatherer = Gatherer(KafkaInputs(self._reader), Decoder(self._registry))
+        gatherer = Gatherer(inputs_of(self._reader, archive_url), Decoder(self._registry))
         self._rounds = Rounds(settings, gatherer, letters, self._producer, self._registry, self._clock, core)
         self._broker_time = BrokerTime(self._reader, self._producer, self._clock)
         self._owned: dict[int, Ownership] = {}

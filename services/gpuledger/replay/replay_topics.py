@@ -41,26 +41,31 @@ class ReplayTopics:
     @property
     def telemetry(self) -> str:
         """What workers read, with the partitions of gpu.telemetry."""
-        return f"{self.group}.telemetry"
+        return f"{self.prefix}.telemetry"
 
     @property
     def charges(self) -> str:
         """What they charge."""
-        return f"{self.group}.charges"
+        return f"{self.prefix}.charges"
 
     @property
     def progress(self) -> str:
         """How far they are; compacted."""
-        return f"{self.group}.progress"
+        return f"{self.prefix}.progress"
 
     @property
     def request(self) -> str:
         """What is asked."""
-        return f"{self.group}.request"
+        return f"{self.prefix}.request"
 
     @property
     def group(self) -> str:
-        """The workers' consumer group, and the beginning of every name."""
+        """The workers' consumer group, and the beginning of their transactional ids."""
+        return f"gpuledger-replay-{self.replay}"
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of every topic's name."""
         return f"gpu.replay.{self.replay}"
 
     @property
