@@ -18,7 +18,7 @@ COMMAND = Path(sys.executable).parent / "gpuledger"
 NOBODY = "127.0.0.1:9"  # the discard port: no broker answers there
 KIB_PER_MIB = 1024
 NS_PER_S = 1e9
-START_S = 60.0
+START_S = 240.0
 STRANGER = 64998  # a user that owns nothing, and whom no other work on the machine runs as
 
 

@@ -201,7 +201,8 @@ def test_a_mapped_file_that_is_no_library_is_reported_and_not_tried_again(
 ) -> None:
     false = tmp_path / "libcuda.so.1"
     false.write_bytes(bytes(8192))
-    with false.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+    protection = mmap.PROT_READ | mmap.PROT_EXEC
+    with false.open("rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, protection):
         source.refresh()
         source.refresh()
     [report] = [r for r in source.probes() if r.inode == false.stat().st_ino]

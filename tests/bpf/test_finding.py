@@ -116,6 +116,21 @@ def test_of_a_process_with_a_library_of_its_own_every_call_is_seen_once_from_som
     assert seen.tolist() == list(range(int(seen[0]), calls + 1))
 
 
+def test_to_follow_ends_with_a_file_that_is_probed_and_says_so_until_it_is_asked_which(
+    source: ProbeSource, bench: Bench, tmp_path: Path
+) -> None:
+    source.refresh()
+    source.probes()
+    library = bench.copy_library(tmp_path)
+    with Running(loop(bench, "wait"), tmp_path) as running:
+        assert running.line() == "waiting"
+        assert source.follow(WAIT_S)  # for as long the test would wait
+        assert source.probes_changed
+        assert library.stat().st_ino in {report.inode for report in source.probes()}
+        assert not source.probes_changed
+        running.finish()
+
+
 def test_a_library_that_a_process_loads_late_is_found_when_it_does(
     source: ProbeSource, bench: Bench, tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ class PassingSource:
     missing: tuple[str, ...] = ()
     delay_ns = EVENT_GRACE_NS
     filled_ratio = 0.0
+    probes_changed = False
 
     def __init__(self, node: PassingNode) -> None:
         self._node = node

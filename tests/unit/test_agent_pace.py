@@ -6,6 +6,8 @@ from gpuledger.agent.pace import LOOK_S, LOOKS, rest
 
 
 class Source:
+    probes_changed = False
+
     def __init__(self, *ratios: float) -> None:
         self._ratios = list(ratios)
 

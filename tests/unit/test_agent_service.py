@@ -9,7 +9,9 @@ import pytest
 
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.lifetime import launched_ns
+from gpuledger.agent.probes.attach import LibraryReport
 from gpuledger.agent.probes.events import Losses, RawEvents, Resident
+from gpuledger.agent.process_reader import ProcessFacts
 from gpuledger.agent.service import Agent
 from gpuledger.agent.settings import AgentSettings, read_layout
 from gpuledger.agent.simulated import SimulatedHolders, SimulatedNode, SimulatedProcesses, SimulatedSource
@@ -25,7 +27,10 @@ TENTH = S // 10
 
 
 class LossySource(SimulatedSource):
-    """It can lose calls, and it can fail."""
+    """It can lose calls, it can fail, and it can probe a library."""
+
+    probed: LibraryReport | None = None
+    probes_changed = False
 
     lost = Losses()
     broken = False
@@ -33,6 +38,10 @@ class LossySource(SimulatedSource):
 
     def losses(self) -> Losses:
         return self.lost
+
+    def probes(self) -> list[LibraryReport]:
+        self.probes_changed = False
+        return [self.probed] if self.probed else []
 
     def resident(self) -> list[Resident]:
         return [entry for entry in super().resident() if entry.ordinal == 1]
@@ -51,7 +60,12 @@ class Bench:
     """An agent whose ticks are called, and the queue that it fills."""
 
     def __init__(
-        self, directory: Path, unix_ns: int = 1_000_000 * S, spool_bytes: int = 64 << 20, early_ns: int = 0
+        self,
+        directory: Path,
+        reader: type[SimulatedProcesses] = SimulatedProcesses,
+        unix_ns: int = 1_000_000 * S,
+        spool_bytes: int = 64 << 20,
+        early_ns: int = 0,
     ) -> None:
         self.clock = ManualClock(unix_ns, boot_ns=500 * S)
         self.queue = NodeQueue(Journal(directory / "spool", spool_bytes))
@@ -66,7 +80,7 @@ class Bench:
             AgentTime.begin(self.clock, "boot"),
             self.queue,
             self.source,
-            SimulatedProcesses(node),
+            reader(node),
             None,
             SimulatedHolders(node),
         )
@@ -85,6 +99,18 @@ class Bench:
                 headers = RecordHeaders.from_kafka(entry.key, entry.headers)
                 found.append((headers, decode(classes[entry.record], entry.body)))
         return found
+
+
+class Newcomer(SimulatedProcesses):
+    """Besides the node's, one process with a library of its own that has not called anything yet."""
+
+    PID, FILE = 999_999, (1, 42)
+
+    def look(self, pid: int) -> ProcessFacts | None:
+        return ProcessFacts(400 * S, 77) if pid == self.PID else super().look(pid)
+
+    def libraries(self, pid: int) -> frozenset[tuple[int, int]]:
+        return frozenset({self.FILE}) if pid == self.PID else super().libraries(pid)
 
 
 @pytest.fixture
@@ -155,6 +181,21 @@ def test_a_stepped_wall_clock_begins_a_new_epoch_and_loses_nothing(bench: Bench,
     assert all(
         outstanding.time_ns - S < since <= outstanding.time_ns for since in outstanding.outstanding_since_ns
     )
+
+
+def test_the_first_process_of_a_library_is_witnessed_as_soon_as_that_is_probed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, Newcomer)
+    bench.run(5)
+    bench.agent.tick()  # it has just looked around
+    bench.clock.advance(TENTH)
+    found = bench.agent._state.processes.of_pid(Newcomer.PID)
+    assert found is not None
+    seen = [bench.agent._state.describe(found).witnessed]
+    bench.source.probed = LibraryReport("/libcuda.so.1", *Newcomer.FILE, ("cuInit",), ())
+    bench.source.probes_changed = True
+    bench.agent.tick()
+    seen.append(bench.agent._state.describe(found).witnessed)
+    assert seen == [False, True]
 
 
 def test_a_small_error_of_the_clock_changes_nothing(bench: Bench) -> None:

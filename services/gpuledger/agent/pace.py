@@ -18,14 +18,19 @@ class Filling(Protocol):
     def filled_ratio(self) -> float:
         """How full it is, 0 to 1."""
 
+    @property
+    def probes_changed(self) -> bool:
+        """Whether there is something new to be said of what it can see."""
+
     def follow(self, seconds: float) -> bool:
         """Lets so much time pass while it watches processes begin. False where it has not."""
 
 
 def rest(stop: threading.Event, source: Filling | None) -> None:
-    """Wait half a second (a window's last part is due within one), less if the source fills or all ends."""
+    """Wait half a second (a window's last part is due within one), less if the source fills, if it sees more
+    than before, or if all ends."""
     for _ in range(LOOKS):
-        if source is not None and source.filled_ratio > MUCH_RATIO:
+        if source is not None and (source.filled_ratio > MUCH_RATIO or source.probes_changed):
             return
         if source is None or not source.follow(LOOK_S):
             stop.wait(LOOK_S)

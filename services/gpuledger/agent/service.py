@@ -23,7 +23,7 @@ from gpuledger.agent.samplers.samples import Round
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.settings import AgentSettings
 from gpuledger.agent.spool import Entry, NodeQueue
-from gpuledger.agent.state import NodeState, ResidentTotals, View
+from gpuledger.agent.state import NodeState, View
 from gpuledger.agent.windows import Part, WindowCutter
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import BadRecord
@@ -113,6 +113,8 @@ class Agent:
         if began_ns >= self._slow_due_ns:
             self._slow_due_ns = began_ns + SLOW_NS
             self._look_around()
+        elif self._source is not None and self._source.probes_changed:
+            self._witness(self._source)
         now_ns = self._take()
         self._put(self._cutter.advance(now_ns))
         metrics.LOOP_SECONDS.inc((self._clock.boot_ns() - began_ns) / NS_PER_S)
@@ -159,9 +161,7 @@ class Agent:
     def _look_around(self) -> None:
         if self._source is not None:
             self._source.refresh()
-            reports = self._source.probes()
-            metrics.LIBRARIES.set(len(reports))
-            self._state.processes.witness({(report.device, report.inode) for report in reports})
+            self._witness(self._source)
             self._count_losses(self._source, self._source.losses())
         holders = self._holders.read()
         metrics.HOLDERS_OK.set(not self._holders.problem)
@@ -174,6 +174,12 @@ class Agent:
         self._say_figures()
         self._keep_disk()
 
+    def _witness(self, source: EventSource) -> None:
+        """Whose calls are seen, by what is probed now."""
+        reports = source.probes()
+        metrics.LIBRARIES.set(len(reports))
+        self._state.processes.witness({(report.device, report.inode) for report in reports})
+
     def _change_view(self, view: View) -> None:
         self._view = view
         self._state.latest = view.holders
@@ -181,22 +187,14 @@ class Agent:
 
     def _count_losses(self, source: EventSource, losses: Losses) -> None:
         if losses.events != self._losses_seen.events:
-            self._correct_resident(source)
+            # perhaps allocations among them: what the kernel counts by itself is right whatever came
+            totals = self._state.resident_totals(source.resident())
+            self._cutter.change(self._time.now_ns(self._clock), totals)
         self._losses_seen = losses
         before = self._losses_before
         unpaired = losses.return_without_entry - before.return_without_entry
         kernel = losses.events - before.events - unpaired
         self._cutter.lost = Lost(kernel, self._cutter.lost.user, unpaired)
-
-    def _correct_resident(self, source: EventSource) -> None:
-        """Calls were lost, perhaps allocations: what the kernel counts by itself is right whatever came."""
-        processes = self._state.processes
-        totals: dict[tuple[int, int], int] = {}
-        for entry in source.resident():
-            index = processes.find(entry.pid, entry.start_ns)
-            if index is not None and (device := processes.device_of(index, entry.ordinal)) >= 0:
-                totals[index, device] = totals.get((index, device), 0) + entry.bytes
-        self._cutter.change(self._time.now_ns(self._clock), ResidentTotals(totals))
 
     def _keep_disk(self) -> None:
         now = self._clock.boot_ns()

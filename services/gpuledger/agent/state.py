@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeAlias
 
@@ -13,6 +13,7 @@ from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.learned import LearnedDurations
 from gpuledger.agent.outstanding import Outstanding
 from gpuledger.agent.pending import PendingNames
+from gpuledger.agent.probes.events import Resident
 from gpuledger.agent.processes import Names, ProcessTable
 from gpuledger.agent.resident import ResidentMemory
 from gpuledger.agent.samplers.samples import Round
@@ -151,6 +152,15 @@ class NodeState:
         self._contexts[device] = frozenset(found)
         self.processes.found_on(device, found)
         self.resident.set_driver(device, at_ns, {p: size for p, size in found.items() if size is not None})
+
+    def resident_totals(self, counted: Iterable[Resident]) -> ResidentTotals:
+        """What the kernel counts by itself, of the processes and devices that are known here."""
+        totals: dict[tuple[int, int], int] = {}
+        for entry in counted:
+            index = self.processes.find(entry.pid, entry.start_ns)
+            if index is not None and (device := self.processes.device_of(index, entry.ordinal)) >= 0:
+                totals[index, device] = totals.get((index, device), 0) + entry.bytes
+        return ResidentTotals(totals)
 
     def rebase(self, offset_ns: int) -> None:
         """Go over to another epoch's time."""

@@ -31,8 +31,8 @@ class EventSource(Protocol):
         """Each second: probes libraries that processes have mapped since; returns how many files are new."""
 
     def follow(self, seconds: float) -> bool:
-        """Lets so much time pass, and probes at once what processes map meanwhile. False where it can not; no
-        time has passed then."""
+        """Lets so much time pass, less where that probes a file, and probes at once what processes map
+        meanwhile. False where it can not; no time has passed then."""
 
     @property
     def filled_ratio(self) -> float:
@@ -48,6 +48,10 @@ class EventSource(Protocol):
 
     def losses(self) -> Losses:
         """Cumulative counts of what was left out since the start."""
+
+    @property
+    def probes_changed(self) -> bool:
+        """Whether files were probed since `probes` was asked last: who has them is witnessed from now on."""
 
     def probes(self) -> list[LibraryReport]:
         """What is probed, for each library file."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-LIBRARY: Final = re.compile(rb"/libcuda\.so[^/]*$")
+LIBRARY_PREFIX: Final = b"/libcuda.so"
+LIBRARY: Final = re.compile(re.escape(LIBRARY_PREFIX) + rb"[^/]*$")
 _DELETED: Final = b" (deleted)"
 _NO_MEMORY: Final = b"0"  # the size of the address space of a thread of the kernel's, or of the dead
 
@@ -55,7 +56,7 @@ def library_ranges(maps: bytes) -> Iterator[tuple[str, str]]:
     """(address range as map_files names it, path inside the process) of each libcuda in /proc/PID/maps."""
     seen: set[bytes] = set()
     for line in maps.splitlines():
-        if b"libcuda.so" not in line:
+        if LIBRARY_PREFIX not in line:
             continue
         parts = line.split(None, 5)
         if len(parts) < 6:
@@ -147,7 +148,9 @@ class LibraryScanner:
             self._files.pop(pid, None)
         elif size != known.size and known.maps_due <= self._scans:
             mappings = self._mappings(pid)
-            self._files[pid] = frozenset(mapping.file.key for mapping in mappings)
+            self._files.pop(pid, None)
+            if mappings:
+                self._files[pid] = frozenset(mapping.file.key for mapping in mappings)
             known = known._replace(size=size, maps_due=self._scans + REPEAT_SCANS if mappings else 0)
         self._looked[pid] = known._replace(due=self._due(pid, size, known.since))
         return mappings
@@ -162,7 +165,9 @@ class LibraryScanner:
         self._files.pop(pid, None)
 
     def files_in_use(self) -> set[tuple[int, int]]:
-        """The keys of all library files that some process had when it was last looked at."""
+        """The keys of all library files that a living process had when it was last looked at."""
+        for gone in [pid for pid in self._files if not Path(self._root, str(pid)).exists()]:
+            self._forget(gone)
         return set().union(*self._files.values())
 
     def _state(self, pid: int) -> tuple[bytes, bytes] | None:

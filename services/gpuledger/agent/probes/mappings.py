@@ -1,8 +1,9 @@
 """Tells at once which processes have mapped a libcuda, from the kernel's own records of executable mappings.
 
 perf_event_open(2): an event that counts nothing, one for each CPU, whose ring gets a PERF_RECORD_MMAP2 of
-every executable mapping that a process makes there, as profilers have it. It costs some microseconds a
-mapping and nothing between them. Layout: include/uapi/linux/perf_event.h.
+every executable mapping that a process makes there, as profilers have it. The rings are looked at by the
+clock, and sooner only where one fills, so that processes which begin all the time cost no more wake-ups than
+a few. Layout: include/uapi/linux/perf_event.h.
 """
 
 from __future__ import annotations
@@ -16,30 +17,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from gpuledger.agent.probes import bpfsys
-from gpuledger.agent.probes.libraries import LIBRARY
+from gpuledger.agent.probes.libraries import LIBRARY, LIBRARY_PREFIX
 
-RING_PAGES: Final = 4  # 120 mappings a CPU, a dozen starts of processes; a power of two
-GATHER_S: Final = 0.005  # after a wake-up: a burst of starts wakes 200 times a second at most
+RING_PAGES: Final = 8  # 240 mappings a CPU, two dozen starts of processes; a power of two
+WAKE_PART: Final = 4  # a ring that is filled to such a part is not left to the clock
+GATHER_S: Final = 0.05  # a process that loads a library of its own opens its device later than that
 _ONLINE: Final = Path("/sys/devices/system/cpu/online")
 
 _SOFTWARE, _DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 _MMAP, _WATERMARK, _MMAP2 = 1 << 8, 1 << 14, 1 << 23  # bits of the attribute
-_WAKE_BYTES: Final = 1  # that wait: whoever polls is woken at once
-_ATTRIBUTE: Final = struct.pack(
-    "=IIQQQQQI",
-    _SOFTWARE,
-    bpfsys.PERF_ATTRIBUTE_BYTES,
-    _DUMMY,
-    0,
-    0,
-    0,
-    _MMAP | _WATERMARK | _MMAP2,
-    _WAKE_BYTES,
-)
+_FLAGS: Final = _MMAP | _WATERMARK | _MMAP2
+_ATTRIBUTE: Final = struct.Struct("=IIQQQQQI")  # up to the bytes from which on whoever polls is woken
+_LARGEST_RECORD: Final = 4096 + 128  # a path, and what stands before and behind it
 _RECORD_MMAP2, _RECORD_LOST = 10, 2
 _HEADER: Final = struct.Struct("=IHH")  # type, misc, size
 _PID: Final = struct.Struct("=I")  # behind the header
@@ -72,17 +62,18 @@ class MappingWatch:
         """Lets so much time pass, and gives the pids of processes that map a libcuda as soon as they do."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            if self._poll.poll(left):
-                pids = self.take()
-                if pids:
-                    yield pids
-                time.sleep(GATHER_S)
+            self._poll.poll(min(left, GATHER_S))
+            if pids := self.take():
+                yield pids
 
     def take(self) -> set[int]:
         """Pids of the processes that have mapped a libcuda since the last call; they may be gone by now."""
         pids: set[int] = set()
         for ring in self._rings:
-            for kind, record in _records(ring.drain()):
+            data, perhaps_lost = ring.drain()
+            if not perhaps_lost and LIBRARY_PREFIX not in data:
+                continue  # as nearly always: then its records need not be told apart
+            for kind, record in _records(data):
                 if kind == _RECORD_MMAP2 and LIBRARY.search(record[_NAME_AT:].rstrip(b"\0")):
                     pids.add(_PID.unpack_from(record, _HEADER.size)[0])
                 elif kind == _RECORD_LOST:
@@ -101,30 +92,34 @@ class _Ring:
     """What one CPU tells. The kernel writes at the head; what lies before the tail is its to write again."""
 
     def __init__(self, cpu: int, pages: int) -> None:
-        self.fd = bpfsys.open_perf_event(_ATTRIBUTE, cpu)
+        self._size = pages * mmap.PAGESIZE
+        wake_bytes = self._size // WAKE_PART
+        attribute = (_SOFTWARE, bpfsys.PERF_ATTRIBUTE_BYTES, _DUMMY, 0, 0, 0, _FLAGS, wake_bytes)
+        self.fd = bpfsys.open_perf_event(_ATTRIBUTE.pack(*attribute), cpu)
         try:
-            self._pages = mmap.mmap(self.fd, (1 + pages) * mmap.PAGESIZE)
+            self._pages = mmap.mmap(self.fd, mmap.PAGESIZE + self._size)
         except BaseException:
             os.close(self.fd)
             raise
-        self._positions: npt.NDArray[np.uint64] | None = np.frombuffer(
-            self._pages, np.uint64, 2, _POSITIONS_AT
-        )
+        self._positions = memoryview(self._pages)[_POSITIONS_AT : _POSITIONS_AT + 16].cast("Q")
+        self._was_full = False
 
-    def drain(self) -> bytes:
-        """The records since the last time, whole and in order."""
-        if self._positions is None:
-            return b""
-        head, tail = (int(position) for position in self._positions)
-        size = len(self._pages) - mmap.PAGESIZE
-        first, length = mmap.PAGESIZE + tail % size, head - tail
+    def drain(self) -> tuple[bytes, bool]:
+        """(the records since the last time, whole and in order; whether one of them may say that some were
+        lost: it is written when there is room again)."""
+        head, tail = self._positions
+        length = head - tail
+        if not length:
+            return b"", False
+        first = mmap.PAGESIZE + tail % self._size
         data = self._pages[first : first + length]
         data += self._pages[mmap.PAGESIZE : mmap.PAGESIZE + length - len(data)]
         self._positions[1] = head
-        return data
+        full, self._was_full = self._was_full, length + _LARGEST_RECORD > self._size
+        return data, full or self._was_full
 
     def close(self) -> None:
-        self._positions = None
+        self._positions.release()
         self._pages.close()
         os.close(self.fd)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,17 +11,16 @@ from typing import Final
 
 import numpy as np
 
-from gpuledger.agent import metrics
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.able import available
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
 from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
 from gpuledger.agent.probes.driver_watch import DriverWatch
 from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
+from gpuledger.agent.probes.finder import Finder
 from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, Mapping, library_file
 from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, Loader, LoaderKind
 from gpuledger.agent.probes.loading import load as load_kind
-from gpuledger.agent.probes.mappings import MappingWatch
 from gpuledger.agent.probes.ring import MappedRing
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.agent.probes.symbols import Limits
@@ -35,10 +33,7 @@ DEFAULT_TALLY_CALLS_PER_S: Final = 50_000
 SWEEP_AFTER_ENDS: Final = 64
 """How many processes end between two sweeps of what they leave: a walk costs some 2 us an entry."""
 RELEASE_AFTER_SCANS: Final = 60
-"""Scans in which nobody has a library, a minute or so, before it is let go; never one attached by name."""
-
-
-_log = logging.getLogger(__name__)
+"""Refreshes in which nobody has a library, a minute or so, before it is let go; not one attached by name."""
 
 
 class ProbeSource:
@@ -58,7 +53,7 @@ class ProbeSource:
         self._limits = limits or Limits()
         self._kind = loader
         self._load = load or partial(load_kind, loader)
-        self._scanner = scanner or LibraryScanner()
+        self._finder = Finder(scanner)
         self._loader: Loader | None = None
         self._ring: MappedRing | None = None
         self._state: KernelState | None = None
@@ -71,8 +66,7 @@ class ProbeSource:
         self._seen: list[Mapping] = []
         self._swept_ends = 0
         self._driver = DriverWatch()
-        self._mappings: MappingWatch | None = None
-        self._mappings_lost = 0
+        self._probes_changed = False
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -105,10 +99,7 @@ class ProbeSource:
         except BaseException:
             self.close()
             raise
-        try:
-            self._mappings = MappingWatch()
-        except OSError as error:
-            _log.warning("libraries are found by looking each second only: %s", error)
+        self._finder.start()
 
     def preattach(self, path: str | Path) -> None:
         """See `EventSource`. Raises OSError where the file is not there, BadRecord where it is no library.
@@ -116,7 +107,7 @@ class ProbeSource:
         A path is kept as long as the source: unlike a library that was found, it is never let go.
         """
         file = library_file(path)
-        self._seen += self._scanner.scan()
+        self._seen += self._finder.all()
         self._mark_late({file.key})
         self._attach(file)
         self._found.pop(file.key, None)
@@ -128,9 +119,7 @@ class ProbeSource:
         reported by `probes`, and not tried again.
         """
         state = self._started()
-        lost = self._mappings.lost if self._mappings is not None else 0
-        self._seen += self._scanner.scan(everything=lost > self._mappings_lost)
-        self._mappings_lost = lost
+        self._seen += self._finder.look()
         attached = self._attach_seen()
         self._release_unused()
         self._driver.follow()
@@ -142,12 +131,13 @@ class ProbeSource:
 
     def follow(self, seconds: float) -> bool:
         """See `EventSource`."""
-        if self._mappings is None:
+        found = self._finder.follow(seconds)
+        if found is None:
             return False
-        for pids in self._mappings.watch(seconds):
-            self._seen += self._scanner.look(pids)
-            self._attach_seen()
-        metrics.MAPPINGS_LOST.set(self._mappings.lost)
+        for mappings in found:
+            self._seen += mappings
+            if self._attach_seen():
+                break  # whoever has it is seen whole from now on, and that is to be said
         return True
 
     def _attach_seen(self) -> int:
@@ -178,7 +168,7 @@ class ProbeSource:
     def _release_unused(self) -> None:
         """Lets go of libraries that no process has had for a while: a link holds on to the file's mount, and
         what was refused may be another file by then."""
-        used = self._scanner.files_in_use()
+        used = self._finder.files_in_use()
         for key in list(self._found):
             self._found[key] = 0 if key in used else self._found[key] + 1
             if self._found[key] > RELEASE_AFTER_SCANS:
@@ -195,6 +185,7 @@ class ProbeSource:
             return
         with state.attaching():
             self._libraries[file.key] = attach_library(self._loader, file)
+        self._probes_changed = True
 
     @property
     def filled_ratio(self) -> float:
@@ -225,8 +216,14 @@ class ProbeSource:
             return_without_entry=losses.return_without_entry + driver.return_without_entry,
         )
 
+    @property
+    def probes_changed(self) -> bool:
+        """See `EventSource`."""
+        return self._probes_changed
+
     def probes(self) -> list[LibraryReport]:
         """See `EventSource`."""
+        self._probes_changed = False
         driver = self._driver.report()
         libraries = (library.report for library in self._libraries.values())
         return [*libraries, *self._refused.values(), *([driver] if driver else [])]
@@ -262,9 +259,7 @@ class ProbeSource:
         self._libraries.clear()
         self._found.clear()
         self._driver.close()
-        if self._mappings is not None:
-            self._mappings.close()
-            self._mappings = None
+        self._finder.close()
         for fd in self._tracepoints:
             os.close(fd)
         self._tracepoints.clear()

@@ -53,6 +53,11 @@ class SimulatedSource:
         return False
 
     @property
+    def probes_changed(self) -> bool:
+        """See `EventSource.probes_changed`; there are none."""
+        return False
+
+    @property
     def filled_ratio(self) -> float:
         """See EventSource.filled_ratio; nothing waits."""
         return 0.0

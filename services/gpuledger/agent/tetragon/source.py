@@ -113,6 +113,11 @@ class TetragonSource:
         return False
 
     @property
+    def probes_changed(self) -> bool:
+        """See `EventSource.probes_changed`; there are none."""
+        return False
+
+    @property
     def filled_ratio(self) -> float:
         """See `EventSource.filled_ratio`; what waits lies in the file."""
         return 0.0
