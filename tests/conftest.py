@@ -1,3 +1,3 @@
 """Fixtures of all tests."""
 
-pytest_plugins = ["tests.support.kafka"]
+pytest_plugins = ["tests.support.kafka", "tests.support.line"]

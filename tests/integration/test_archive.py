@@ -21,16 +21,12 @@ from gpuledger.archive.writing import commit, lost_to_retention
 from gpuledger.bus import (
     BusSettings,
     Outgoing,
-    SchemaRegistry,
     TransactionalProducer,
-    apply_topics,
-    register_all,
 )
 from gpuledger.contract import topics
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import Refused
 from gpuledger.contract.identity import NodeKey
-from gpuledger.localstack import Kafka, Registry
 from tests.support.children import tied
 from tests.support.fleet import WINDOW_NS, Node, Sender, read_all, recent_start
 
@@ -38,20 +34,8 @@ PATIENCE_S = 120.0
 
 
 @pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    apply_topics(bus, partitions=2, replication=1)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    return bus
-
-
-@pytest.fixture
-def sender(own_bus: BusSettings) -> Iterator[Sender]:
-    sender = Sender(own_bus)
-    yield sender
-    sender.close()
+def partitions() -> int:
+    return 2
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from gpuledger.archive.archiver import Archiver
 from gpuledger.archive.store import Directory
-from gpuledger.bus import BusSettings, PartitionReader, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import BusSettings, PartitionReader
 from gpuledger.cli import app
 from gpuledger.contract import topics
 from gpuledger.contract.clock import SystemClock
@@ -23,7 +23,6 @@ from gpuledger.contract.errors import GpuledgerError, exit_status
 from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import ChargeSet
-from gpuledger.localstack import Kafka, Registry
 from gpuledger.sink.tables import Arrival, charge_rows, charge_windows
 from gpuledger.warehouse import Warehouse
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, recent_start
@@ -32,31 +31,6 @@ from tests.support.processors import Workers
 pytest_plugins = ["tests.support.warehouse"]
 PATIENCE_S = 60.0
 Explain = Callable[..., tuple[int, Any]]
-
-
-@pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone with its topics, and the run's registry."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    apply_topics(bus, partitions=1, replication=1)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    return bus
-
-
-@pytest.fixture
-def sender(own_bus: BusSettings) -> Iterator[Sender]:
-    sender = Sender(own_bus)
-    yield sender
-    sender.close()
-
-
-@pytest.fixture
-def workers(own_bus: BusSettings, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(own_bus, "processor-explaining", tmp_path)
-    yield workers
-    workers.end()
 
 
 @pytest.fixture

@@ -5,38 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import BusSettings
 from gpuledger.contract.identity import NodeKey
-from gpuledger.localstack import Kafka, Registry
 from tests.support.fleet import Node, Sender, ledger, recent_start
 from tests.support.processors import Workers
 
 PATIENCE_S = 60.0
-
-
-@pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone with its topics, and the run's registry."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    apply_topics(bus, partitions=1, replication=1)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    return bus
-
-
-@pytest.fixture
-def workers(own_bus: BusSettings, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(own_bus, "processor-nodes", tmp_path)
-    yield workers
-    workers.end()
 
 
 def nodes(bus: BusSettings, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -53,13 +53,6 @@ def sender(own_bus: BusSettings) -> Iterator[Sender]:
     sender.close()
 
 
-@pytest.fixture
-def workers(own_bus: BusSettings, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(own_bus, "processor-under-test", tmp_path)
-    yield workers
-    workers.end()
-
-
 def assert_exact(bus: BusSettings, lives: dict[NodeKey, tuple[int, int]]) -> None:
     """The ledger is what follows from the log, to the byte, and no revision has two contents."""
     got, wanted = ledger(bus), expected(bus, lives)

@@ -8,28 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.bus import BusSettings, Outgoing, SchemaRegistry, apply_topics, framed, register_all
+from gpuledger.bus import BusSettings, Outgoing, SchemaRegistry, framed
 from gpuledger.contract import topics
 from gpuledger.contract.clock import ManualClock
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import PriceBookVersion, PriceEntry
-from gpuledger.localstack import Kafka, Registry
 from gpuledger.processor.engine import Engine
 from gpuledger.processor.settings import ProcessorSettings
 from tests.support.fleet import PRICES, WINDOW_NS, Node, Sender, ledger, read_all, recent_start
 
 MINUTE = 6 * WINDOW_NS  # a version is published at least so long before it holds
-
-
-@pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone, with topics and the first prices, and the run's registry."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    apply_topics(bus, partitions=1, replication=1)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    return bus
 
 
 @pytest.fixture
@@ -46,13 +34,6 @@ def engine(own_bus: BusSettings, start: int, tmp_path: Path) -> Iterator[Engine]
     engine.supersede(1)
     yield engine
     engine.close()
-
-
-@pytest.fixture
-def sender(own_bus: BusSettings) -> Iterator[Sender]:
-    sender = Sender(own_bus)
-    yield sender
-    sender.close()
 
 
 def publish(bus: BusSettings, sender: Sender, version: PriceBookVersion) -> None:

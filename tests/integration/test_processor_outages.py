@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import BusSettings
 from gpuledger.contract import topics
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import DeadLetter, decode
 from gpuledger.contract.wire import unframe
-from gpuledger.localstack import Kafka, Registry
+from gpuledger.localstack import Kafka
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, read_all, recent_start
 from tests.support.processors import Workers
 
 PATIENCE_S = 60.0
 
-
-@pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone with its topics, and the run's registry."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    apply_topics(bus, partitions=1, replication=1)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    return bus
-
-
-@pytest.fixture
-def sender(own_bus: BusSettings) -> Iterator[Sender]:
-    sender = Sender(own_bus)
-    sender.prices()
-    yield sender
-    sender.close()
-
-
-@pytest.fixture
-def workers(own_bus: BusSettings, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(own_bus, "processor-outages", tmp_path)
-    yield workers
-    workers.end()
+pytestmark = pytest.mark.usefixtures("priced")
 
 
 def test_a_worker_ends_on_sigterm_while_kafka_is_gone(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpuledger.attribution import NodeWindow, charge_window
-from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry
 from gpuledger.contract import topics
 from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import NodeKey
@@ -19,7 +18,6 @@ from gpuledger.contract.records import ChargeSet, DeadLetter, EventBatch, Holdin
 from gpuledger.contract.revision import Revision
 from gpuledger.contract.schemas import schema
 from gpuledger.contract.wire import frame, unframe
-from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing import Prices, Teams
 from tests.support.fleet import (
     PRICES,
@@ -41,33 +39,9 @@ FLOOD = 3_000  # records that are no record
 MAX_MEMORY_KIB = 700 << 10  # of the worker, with Faust and numpy at some 150 MiB
 NEWER = 0.3  # of the windows of a node: its calls are of a later schema
 YEAR_NS = 365 * 86_400 * 1_000_000_000
+
+pytestmark = pytest.mark.usefixtures("priced")
 Place = tuple[NodeKey, int]
-
-
-@pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone with its topics, and the run's registry."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    apply_topics(bus, partitions=1, replication=1)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    return bus
-
-
-@pytest.fixture
-def sender(own_bus: BusSettings) -> Iterator[Sender]:
-    sender = Sender(own_bus)
-    sender.prices()
-    yield sender
-    sender.close()
-
-
-@pytest.fixture
-def workers(own_bus: BusSettings, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(own_bus, "processor-poisoned", tmp_path)
-    yield workers
-    workers.end()
 
 
 class Poisoner:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
 import confluent_kafka
 import pytest
@@ -16,10 +15,8 @@ from gpuledger.bus import (
     PartitionReader,
     Producer,
     SchemaRegistry,
-    apply_topics,
     framed,
     partition_for_node,
-    register_all,
 )
 from gpuledger.contract import topics
 from gpuledger.contract.identity import NodeKey
@@ -32,7 +29,6 @@ from gpuledger.contract.records import (
     decode,
 )
 from gpuledger.contract.wire import unframe
-from gpuledger.localstack import Kafka, Registry
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, read_all, recent_start
 from tests.support.processors import Workers
 
@@ -40,31 +36,12 @@ PATIENCE_S = 60.0
 GARBAGE = (b"", b"junk", b"\x00\x00\x00\x00\x01\xff\xff", b"\x00\x7f\xff\xff\xff")
 PARTITIONS = 2
 
-
-@pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone with its topics, and the run's registry."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    apply_topics(bus, partitions=PARTITIONS, replication=1)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    return bus
+pytestmark = pytest.mark.usefixtures("priced")
 
 
 @pytest.fixture
-def sender(own_bus: BusSettings) -> Iterator[Sender]:
-    sender = Sender(own_bus)
-    sender.prices()
-    yield sender
-    sender.close()
-
-
-@pytest.fixture
-def workers(own_bus: BusSettings, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(own_bus, "processor-refusing", tmp_path)
-    yield workers
-    workers.end()
+def partitions() -> int:
+    return PARTITIONS
 
 
 def letters(bus: BusSettings) -> Counter[tuple[str, str]]:
