@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -24,7 +25,7 @@ from gpuledger.contract import topics
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.records import PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
+from gpuledger.contract.records import ChargeSet, PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
 from gpuledger.contract.windows import MINUTE_NS
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.processor.settings import ProcessorSettings
@@ -136,12 +137,51 @@ def called(charged: Charged, directory: Path, *options: str) -> subprocess.Compl
 def test_a_replay_from_kafka_is_what_was_charged_live(charged: Charged, tmp_path: Path) -> None:
     done = called(charged, tmp_path, "--check", "--json", "--processes", "2")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    said = json.loads(done.stdout)
+    found = said["ledgers"]["gpu.charges"]
     assert found["windows"] == []
     assert found["compared"] == len({key for key in ledger(charged.bus).sets if key[1] < charged.spec.end_ns})
     assert found["compared"] > 36 * 2
-    assert found["events"] > 0
+    assert said["events"] > 0
     assert list(tmp_path.rglob("*.sqlite")) == []
+
+
+def test_the_rows_of_the_warehouse_are_compared_too(
+    charged: Charged, tmp_path: Path, warehouse: Warehouse
+) -> None:
+    load(warehouse, charged)
+    url = f"http://{warehouse.url.host}:{warehouse.url.port}/{warehouse.url.database}"
+    done = called(charged, tmp_path, "--check", "--against", "both", "--json", "--url", url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)["ledgers"]
+    assert set(found) == {"gpu.charges", "the warehouse"}
+    sets = {key: one for key, one in ledger(charged.bus).sets.items() if key[1] < charged.spec.end_ns}
+    assert found["the warehouse"]["compared"] == sum(len(one.device) > 0 for one in sets.values())
+    # one row a nano-unit dearer, one window's head of another price version, one window that is not there
+    (dearer, _), (other, _), (gone, _) = sorted(sets.items(), key=lambda item: -len(item[1].device))[:3]
+    one = sets[dearer]
+    sets[dearer] = replace(one, used_nano=one.used_nano + (np.arange(len(one.device)) == 0), generation=1)
+    sets[other] = replace(sets[other], price_version=7, generation=1)
+    sets[gone] = replace(emptied(sets[gone]), generation=1)
+    again = [Arrival(sets[key], topics.CHARGES, 0, 0, 0) for key in (dearer, other, gone)]
+    Writer(warehouse, SystemClock()).write(Batch(again))
+    done = called(charged, tmp_path, "--check", "--against", "warehouse", "--json", "--url", url)
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)["ledgers"]["the warehouse"]
+    assert found["different"] == 3
+    assert {(one["node"], one["window_start_ns"]): one["what"] for one in found["windows"]} == {
+        (dearer[0].node, dearer[1]): ["used"],
+        (other[0].node, other[1]): ["price_version"],
+        (gone[0].node, gone[1]): ["not in the ledger"],
+    }
+
+
+def emptied(one: ChargeSet) -> ChargeSet:
+    """The set that withdraws a window."""
+    return ChargeSet(
+        one.cluster, one.node, one.window_start_ns, one.window_length_ns, 0, one.inputs, one.digest,
+        one.core_version,
+    )  # fmt: skip
 
 
 def test_a_replay_from_the_archive_is_what_was_charged_live(charged: Charged, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from gpuledger.replay.request import Request
 from gpuledger.replay.state import State
 
 MAX_SHOWN = 100  # of what differs; the rest is counted
+NOT_IN_LEDGER, NOT_IN_REPLAY = "not in the ledger", "not in the replay"
 BESIDE = frozenset(
     {"generation", "inputs", "digest", "core_version", "partition", "offset_starts", "offset_counts"}
 )
@@ -82,7 +83,7 @@ def _what(ours: ChargeSet | None, theirs: ChargeSet | None) -> tuple[str, ...]:
         assert only is not None
         if not len(only.device):
             return ()
-        return ("not in the ledger",) if theirs is None else ("not in the replay",)
+        return (NOT_IN_LEDGER,) if theirs is None else (NOT_IN_REPLAY,)
     return tuple(
         name for name in _COMPARED if not _same(getattr(ours, name), getattr(theirs, name))
     )  # fmt: skip

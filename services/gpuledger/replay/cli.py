@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -32,8 +33,17 @@ from gpuledger.replay.request import Request
 from gpuledger.replay.running import Progress, partitions_of
 from gpuledger.replay.running import replay as run_replay
 from gpuledger.replay.show import comparison_as_json, lines_as_json, print_comparison, print_lines
+from gpuledger.replay.warehouse_checking import compare_with_warehouse
 from gpuledger.replay.what_if import TABLE, explain, recorded_amounts, write_table
 from gpuledger.warehouse import DEFAULT_URL, connect
+
+
+class Ledger(Enum):
+    """Where the ledger is read."""
+
+    KAFKA = "kafka"
+    WAREHOUSE = "warehouse"
+    BOTH = "both"
 
 
 def replay(
@@ -49,8 +59,11 @@ def replay(
         list[str] | None, typer.Option(help="Another policy, such as burst=reserved_first; repeat it.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare with gpu.charges; exit code 1 where anything differs.")
+        bool, typer.Option("--check", help="Compare with the ledger; exit code 1 where anything differs.")
     ] = False,
+    against: Annotated[
+        Ledger, typer.Option(help="What --check compares with: gpu.charges, the warehouse's rows, or both.")
+    ] = Ledger.KAFKA,
     what_if: Annotated[
         bool, typer.Option("--what-if", help="Write a table beside the ledger, and say what differs and why.")
     ] = False,
@@ -111,6 +124,7 @@ def replay(
         keep_plan(directory, generations)
         request = replace(request, prices=None, teams=None, policy={}, generations=generations)
     partitions = partitions_of(request)
+    reads_charges = check and against is not Ledger.WAREHOUSE
     with _bar("records") as bar:
 
         def told(progress: Progress) -> None:
@@ -118,11 +132,11 @@ def replay(
 
         if distributed:
             done = replay_distributed(request, directory, bus, workers, told, _say_how_to_join)
-            for number in range(partitions if check else 0):
+            for number in range(partitions if reads_charges else 0):
                 read_recorded(request, number, directory)
         else:
-            done = run_replay(request, directory, processes, told, read_recorded if check else None)
-    answer, failed = _outcome(request, partitions, directory, modes, url, table, as_json)
+            done = run_replay(request, directory, processes, told, read_recorded if reads_charges else None)
+    answer, failed = _outcome(request, partitions, directory, modes, against, url, table, as_json)
     if as_json:
         print(json.dumps({**asdict(done), **answer}))
     else:
@@ -134,15 +148,29 @@ def replay(
 
 
 def _outcome(
-    request: Request, partitions: int, directory: Path, modes: list[str], url: str, table: str, as_json: bool
+    request: Request,
+    partitions: int,
+    directory: Path,
+    modes: list[str],
+    against: Ledger,
+    url: str,
+    table: str,
+    as_json: bool,
 ) -> tuple[dict[str, object], bool]:
     """What becomes of what was computed: (for programs, whether it failed); printed for people."""
     match modes:
         case ["--check"]:
-            found = compare(request, partitions, directory)
+            found = {}
+            if against is not Ledger.WAREHOUSE:
+                found["gpu.charges"] = compare(request, partitions, directory)
+            if against is not Ledger.KAFKA:
+                with closing(connect(url)) as warehouse:
+                    found["the warehouse"] = compare_with_warehouse(request, partitions, directory, warehouse)
             if not as_json:
-                print_comparison(found)
-            return comparison_as_json(found), bool(found.different)
+                for name, comparison in found.items():
+                    print_comparison(comparison, name)
+            different = any(comparison.different for comparison in found.values())
+            return {"ledgers": {n: comparison_as_json(one) for n, one in found.items()}}, different
         case ["--what-if"]:
             with closing(connect(url)) as warehouse:
                 lines = explain(request, partitions, directory, recorded_amounts(warehouse, request))

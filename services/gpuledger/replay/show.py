@@ -16,13 +16,13 @@ WIDE = 160  # of what is no terminal
 NANO_DIGITS = 9
 
 
-def print_comparison(found: Comparison) -> None:
-    """Say how many windows differ, and which."""
+def print_comparison(found: Comparison, against: str) -> None:
+    """Say how many windows differ from what ``against`` has, and which."""
     for one in found.shown:
         time = datetime.fromtimestamp(one.window_start_ns // NS_PER_S, UTC)
         print(f"{one.node.cluster}/{one.node.node} {time:%Y-%m-%dT%H:%M:%SZ}: {', '.join(one.what)}")
     said = f"{found.different} differ" if found.different else "all as they were charged"
-    print(f"{found.windows} windows compared: {said}")
+    print(f"{found.windows} windows compared with {against}: {said}")
 
 
 def comparison_as_json(found: Comparison) -> dict[str, object]:
