@@ -34,14 +34,16 @@ class Closing:
         since, until = launched_ns // NS_PER_S, -(-ended_ns // NS_PER_S)
         self.recommend = ["recommend", "--since", _instant(since), "--until", _instant(until)]
         self.recommend += ["--settings", LIMITS]
-        self.crossed = _crossed(stack)
         env = {**stack.env, "FORCE_COLOR": "1", "COLUMNS": str(width)}
-        with ThreadPoolExecutor() as pool:  # both wait for the other's answer most of the time
-            self._said = list(pool.map(lambda command: run(command, env), (STATUS, self.recommend)))
+        pool = ThreadPoolExecutor()  # their answers are shown after what takes longer
+        self._said = [pool.submit(run, command, env) for command in (STATUS, self.recommend)]
+        pool.shutdown(wait=False)
+        self.crossed = _crossed(stack)
 
     def show(self, console: Console, alerts: AlertWatch) -> None:
-        """Print what the commands said, and between them when each breach was told and received."""
-        status, recommended = self._said
+        """Print what the commands said, and between them when each breach was told and received. Raises
+        DemoError where one failed."""
+        status, recommended = (said.result() for said in self._said)
         _print(console, STATUS, status)
         console.print(_breaches(alerts))
         console.print()
