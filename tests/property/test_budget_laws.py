@@ -15,9 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuledger.budgets import counting, known
+from gpuledger.budgets.contribution import Contribution
 from gpuledger.contract.records import Breach
 from gpuledger.contract.windows import DAY_NS
-from tests.support.budget_world import KNOWN_WINDOWS, START_NS, WINDOW_NS, WINDOWS, World, reference
+from tests.support.budget_world import (
+    IDLE_BUDGETS,
+    IDLE_WINDOWS,
+    KNOWN_WINDOWS,
+    START_NS,
+    WINDOW_NS,
+    WINDOWS,
+    World,
+    idle_windows,
+    reference,
+)
 
 RUNS = int(os.environ.get("GPULEDGER_BUDGET_RUNS", "60"))
 
@@ -33,8 +44,8 @@ def short_memory() -> Iterator[None]:
 def lives(world: World) -> dict[tuple[str, int, int], list[Breach]]:
     found = defaultdict(list)
     for breach in world.breaches:
-        rolling = breach.budget_id == "rolling"
-        key = (breach.budget_id, 0 if rolling else breach.period_start_ns, breach.threshold_ppm)
+        moves = breach.budget_id == "rolling" or breach.rule == "idle"
+        key = (breach.budget_id, 0 if moves else breach.period_start_ns, breach.threshold_ppm)
         found[key].append(breach)
     return found
 
@@ -50,6 +61,14 @@ def check(world: World) -> None:
         if name == "rolling" and not crossed:
             expected = {"resolved", "retracted"}
         assert state in expected, (key, crossed, [b.state for b in told.get(key, [])])
+    for one in IDLE_BUDGETS:
+        lasted = idle_windows(world.ledger(), one.scope["team"], newest_ns)
+        changes = told.get((one.id, 0, 0), [])
+        state = changes[-1].state if changes else "retracted"
+        expected = {"resolved", "retracted"}
+        if 2 * lasted >= IDLE_WINDOWS:
+            expected = {"firing"} if lasted >= IDLE_WINDOWS else {"pending"}
+        assert state in expected, (one.id, lasted, [b.state for b in changes])
     for changes in told.values():
         assert [breach.change for breach in changes] == list(range(1, len(changes) + 1))
         states = [breach.state for breach in changes]
@@ -75,7 +94,7 @@ def test_without_restatements_each_crossing_fires_once(seed: int) -> None:
     world.write()
     world.run()
     for (name, _, _), changes in lives(world).items():
-        if name != "rolling":
+        if name != "rolling" and not name.startswith("idle"):
             assert [breach.state for breach in changes][:1] == ["firing"]
             assert sum(breach.state == "firing" for breach in changes) == 1
 
@@ -105,7 +124,7 @@ def test_a_rule_left_out_is_found(broken: str, monkeypatch: pytest.MonkeyPatch) 
     if broken == "tail":  # a new owner that does not know what came last
         monkeypatch.setattr(counting.PartitionCount, "recall", lambda self, charges: None)
     elif broken == "high_water":  # whatever comes is new
-        nothing = (-1, counting.Contribution())
+        nothing = (-1, Contribution())
         monkeypatch.setattr(counting.PartitionCount, "_before", lambda self, charges, replaced: nothing)
     else:  # what is told is told again
         monkeypatch.setattr("gpuledger.budgets.Lives.recall", lambda self, breach: None)

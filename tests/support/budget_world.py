@@ -27,6 +27,7 @@ from gpuledger.contract.columns import longs
 from gpuledger.contract.records import (
     Breach,
     Budget,
+    BudgetRule,
     BudgetState,
     BudgetSubtotal,
     BudgetsVersion,
@@ -35,9 +36,11 @@ from gpuledger.contract.records import (
 )
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
 
-START_NS = 20_000 * DAY_NS - 3 * HOUR_NS  # a day ends in the middle of a history
-WINDOW_NS = 1800 * NS_PER_S  # not a length of the product's, so that a few windows make a day
+WINDOW_NS = 300 * NS_PER_S  # not a length of the product's, so that each is a bucket of its own
+START_NS = 20_000 * DAY_NS - 6 * WINDOW_NS  # a day ends in the middle of a history
 WINDOWS = 12
+ROLLING_NS = 8 * WINDOW_NS
+IDLE_WINDOWS, IDLE_NANO = 3, 60  # held idle for longer than so many windows at so much or more in each
 KNOWN_WINDOWS = 5  # so that a history goes beyond
 NODES = ("a", "b", "c")
 PARTITIONS = 2
@@ -61,10 +64,21 @@ BUDGETS = (
     budget("vision", "vision", 900),
     budget("speech", "speech", 400),
     budget("all", "", 1500, counts=["used"]),
-    budget("rolling", "", 300, period="rolling", rolling_ns=4 * HOUR_NS),
+    budget("rolling", "", 300, period="rolling", rolling_ns=ROLLING_NS),
     budget("time", "vision", 0, amount_nano=None, currency="", amount_gpu_ns=700),
 )
-CATALOG = Catalog([BudgetsVersion(version=1, active_from_ns=0, budgets=list(BUDGETS))])
+IDLE_RULE = BudgetRule(
+    "idle",
+    {
+        "longer_than_ns": str(IDLE_WINDOWS * WINDOW_NS),
+        "an_hour_nano": str(IDLE_NANO * HOUR_NS // WINDOW_NS),
+    },
+)
+IDLE_BUDGETS = (
+    budget("idle-vision", "vision", 10**9, counts=["used"], rules=[IDLE_RULE]),
+    budget("idle-speech", "speech", 10**9, counts=["held_idle"], rules=[IDLE_RULE]),
+)
+CATALOG = Catalog([BudgetsVersion(version=1, active_from_ns=0, budgets=[*BUDGETS, *IDLE_BUDGETS])])
 
 
 def reference(ledger: dict[Window, Lines], now_ns: int) -> dict[tuple[str, int, int], bool]:
@@ -79,7 +93,7 @@ def reference(ledger: dict[Window, Lines], now_ns: int) -> dict[tuple[str, int, 
                 amount = amounts[first] + (amounts[first + 1] if "held_idle" in one.counts else 0)
                 if one.period == "day":
                     spent[one.id, window.start_ns // DAY_NS * DAY_NS] += amount
-                elif window.start_ns >= now_ns - 4 * HOUR_NS:
+                elif window.start_ns >= now_ns - ROLLING_NS:
                     spent[one.id, 0] += amount
     found = {}
     for one in BUDGETS:
@@ -88,6 +102,18 @@ def reference(ledger: dict[Window, Lines], now_ns: int) -> dict[tuple[str, int, 
             for ppm in (500_000, 1_000_000):
                 if name == one.id:
                     found[name, start_ns, ppm] = amount * 1_000_000 >= whole * ppm
+    return found
+
+
+def idle_windows(ledger: dict[Window, Lines], team: str, now_ns: int) -> int:
+    """For how many windows, up to the newest that is judged, a team held so much idle without a break."""
+    amounts: dict[int, int] = defaultdict(int)
+    for window, lines in ledger.items():
+        for payer, line in lines:
+            amounts[window.start_ns] += line[5] if payer.team == team else 0
+    start_ns, found = now_ns - 2 * WINDOW_NS, 0
+    while amounts[start_ns] >= IDLE_NANO:
+        start_ns, found = start_ns - WINDOW_NS, found + 1
     return found
 
 

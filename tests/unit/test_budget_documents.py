@@ -57,6 +57,11 @@ def test_a_burn_rate_rule_has_the_usual_two_speeds() -> None:
     assert rule.parameters["slow"] == f"{6 * 10**9} {6 * HOUR_NS} {30 * MINUTE_NS}"
 
 
+def test_a_rule_for_idle_money_has_its_time_and_its_rate() -> None:
+    (rule,) = only("    gpu_hours: 5\n    rules: [{kind: idle, longer_than: 90m, at_least: 2.5}]\n").rules
+    assert rule.parameters == {"longer_than_ns": str(90 * MINUTE_NS), "an_hour_nano": str(2_500_000_000)}
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
@@ -77,6 +82,9 @@ def test_a_burn_rate_rule_has_the_usual_two_speeds() -> None:
             "shorter",
         ),
         ("    gpu_hours: 5\n    rules: [{kind: burn_rate, fast: null, slow: null}]\n", "leave fast or slow"),
+        ("    gpu_hours: 5\n    rules: [{kind: idle}]\n", "budgets.0.rules.0.idle.at_least"),
+        ("    gpu_hours: 5\n    rules: [{kind: idle, at_least: 0}]\n", "at_least must be above 0"),
+        ("    gpu_hours: 5\n    rules: [{kind: idle, at_least: 1, longer_than: 2d}]\n", "at most 24h"),
         ("    gpu_hours: 5\n  - id: b\n    period: day\n    gpu_hours: 5\n", ":6: the id b is there twice"),
     ],
 )

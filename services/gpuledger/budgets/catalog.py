@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,12 +15,13 @@ from gpuledger.budgets.history import BUCKET_NS
 from gpuledger.budgets.lines import CATEGORIES, Amounts, Driver, Payer
 from gpuledger.budgets.periods import Period, bucket_length_ns, period_of
 from gpuledger.budgets.rates import Rates
-from gpuledger.contract.columns import Longs, longs
+from gpuledger.contract.columns import Longs, longs, no_longs
 from gpuledger.contract.records import Budget, BudgetsVersion, PriceBookVersion
 from gpuledger.contract.windows import MINUTE_NS
 
 SCOPES = ("team", "cost_centre", "namespace", "workload", "cluster", "gpu_model")
 BURN_BUCKET_NS = 5 * MINUTE_NS
+IDLE, IDLE_COUNTS = "idle", ["held_idle"]
 KNOWN_PAYERS = 100_000  # whose meters are remembered
 KNOWN_STARTS = 8  # windows of which it is remembered which budgets hold: those that come now are of few
 _SEPARATOR = "\x1f"
@@ -32,8 +34,9 @@ class Meter:
     ``key`` names it through its life; a changed amount, threshold or rule leaves it the same.
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, is_watch: bool = False) -> None:
         self.budget = budget
+        self.is_watch = is_watch  # of a budget that has another one for its amount
         counts = tuple(budget.counts)
         self._chosen = tuple(index for index, name in enumerate(CATEGORIES) if name in counts)
         self.money = budget.amount_nano is not None
@@ -94,13 +97,23 @@ class Meter:
     def _lengths(self) -> tuple[int, ...]:
         found = set()
         kinds = {rule.kind for rule in self.budget.rules}
-        if "burn_rate" in kinds:
+        if kinds & {"burn_rate", IDLE}:
             found.add(BURN_BUCKET_NS)
         if kinds & {"forecast", "anomaly"}:
             found.add(BUCKET_NS)
         if self.budget.rolling_ns is not None:
             found.add(bucket_length_ns(self.budget.rolling_ns))
         return tuple(sorted(found))
+
+
+def meters_of(budget: Budget) -> list[Meter]:
+    """What counts for a budget: its meter, and where it watches what is held idle one for that alone."""
+    watching = [rule for rule in budget.rules if rule.kind == IDLE]
+    if not watching or list(budget.counts) == IDLE_COUNTS:
+        return [Meter(budget)]
+    rest = [rule for rule in budget.rules if rule.kind != IDLE]
+    watch = replace(budget, counts=IDLE_COUNTS, rules=watching, thresholds_ppm=no_longs())
+    return [Meter(replace(budget, rules=rest)), Meter(watch, is_watch=True)]
 
 
 class Match(NamedTuple):
@@ -117,7 +130,7 @@ class Plan:
     def __init__(self, version: BudgetsVersion) -> None:
         self.version = version.version
         self.active_from_ns = version.active_from_ns
-        self.meters = {meter.key: meter for meter in map(Meter, version.budgets)}
+        self.meters = {meter.key: meter for budget in version.budgets for meter in meters_of(budget)}
         self.ordered = tuple(self.meters.values())
         self.chosen = np.array([meter.chosen() for meter in self.ordered], bool)
         """(meters, amounts of a line): which count."""

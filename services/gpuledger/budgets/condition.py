@@ -20,7 +20,8 @@ class Condition:
     """A line of a budget in a period, and whether it is crossed. ``over``: the period has ended.
 
     ``id`` is the breach's, a function of budget, rule, period and line. ``amount`` and ``spent`` are in the
-    unit of the budget.
+    unit of the budget. Not ``ripe``: it holds, but has not long enough. ``broken_ns``: until when it did not,
+    where the ledger itself says so.
     """
 
     id: str
@@ -39,6 +40,8 @@ class Condition:
     factor_nano: int = 0
     pending_ns: int = 0
     told: str = ""
+    ripe: bool = True
+    broken_ns: int | None = None
 
     @property
     def falls_by_itself(self) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from gpuledger.budgets.catalog import Catalog, Meter
+from gpuledger.budgets.catalog import IDLE, Catalog, Meter
 from gpuledger.budgets.condition import Condition, line_of
 from gpuledger.budgets.historic import of_history
+from gpuledger.budgets.idle import of_idle
 from gpuledger.budgets.paces import burnt, spent_in
 from gpuledger.budgets.periods import Period
 from gpuledger.budgets.sums import Sums
@@ -50,6 +51,8 @@ def _of_period(meter: Meter, version: int, period: Period, sums: Sums) -> Iterat
     for rule in meter.budget.rules:
         if rule.kind == "burn_rate":
             yield from _burn(meter, version, period, sums, rule)
+        elif rule.kind == IDLE:
+            yield of_idle(meter, version, period, sums, rule)
         else:
             yield from of_history(meter, version, period, sums, rule)
 

@@ -26,6 +26,7 @@ from gpuledger.bus import (
     PartitionReader,
     Producer,
     SchemaRegistry,
+    TransactionalProducer,
     committed_offsets,
 )
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
@@ -62,6 +63,7 @@ class Engine:
         self._registry = SchemaRegistry(bus, self._clock)
         self._dead_letters = DeadLetters(self._producer, self._registry, self._clock, STAGE)
         self._read = TopicsRead(self._reader, self._registry)
+        self._fenced: dict[int, TransactionalProducer] = {}  # on the way to be a stage
         self._first: dict[int, FirstStage] = {}
         self._second: SecondStage | None = None
         self._catalog: Catalog | None = None
@@ -84,18 +86,20 @@ class Engine:
         self._let_go()
         try:
             catalog = self._patiently(self._configure)
-            for place in sorted(places):
-                if place.topic == CHARGES:
-                    take_over = partial(
-                        FirstStage.take_over,
-                        place.partition,
-                        self._bus,
-                        self._settings,
-                        self._reader,
-                        self._read,
-                        catalog,
-                    )
-                    self._first[place.partition] = self._patiently(take_over)
+            mine = sorted(place.partition for place in places if place.topic == CHARGES)
+            self._fenced = self._patiently(partial(FirstStage.fenced, mine, self._bus, self._settings))
+            for number in mine:
+                take_over = partial(
+                    FirstStage.take_over,
+                    number,
+                    self._fenced[number],
+                    self._reader,
+                    self._read,
+                    self._registry,
+                    catalog,
+                )
+                self._first[number] = self._patiently(take_over)
+                del self._fenced[number]
             self._patiently(partial(FirstStage.told, self._first, self._read))
             if TP(BUDGET_SUBTOTALS, 0) in places:
                 take_over_breaches = partial(
@@ -155,6 +159,9 @@ class Engine:
         return self._as_owner(partial(self._keep, now_ns))
 
     def _let_go(self) -> None:
+        for transactions in self._fenced.values():
+            transactions.close()
+        self._fenced.clear()
         for stage in self._first.values():
             stage.close()
         self._first.clear()

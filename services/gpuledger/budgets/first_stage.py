@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import structlog
 
 from gpuledger.budgets.catalog import Catalog
 from gpuledger.budgets.columns import counters_of, states_of, subtotal_of
 from gpuledger.budgets.counting import Changed, PartitionCount
-from gpuledger.budgets.lines import Replaced, Window, WindowCharges, charges_of
+from gpuledger.budgets.decoding import decoded
+from gpuledger.budgets.lines import Replaced, Window, WindowCharges
 from gpuledger.budgets.settings import BudgetSettings
 from gpuledger.budgets.topics_read import TopicsRead
 from gpuledger.bus import (
@@ -20,9 +23,10 @@ from gpuledger.bus import (
     TransactionalProducer,
     framed,
 )
-from gpuledger.contract.records import ChargeSet
 from gpuledger.contract.topics import BUDGET_STATE, BUDGET_SUBTOTALS, CHARGES
 
+FENCED_AT_ONCE = 8
+RECALLED_AT_ONCE = 500  # records: decoded together
 _log = structlog.get_logger(__name__)
 
 
@@ -40,36 +44,50 @@ class FirstStage:
         self.subtotals_offset = subtotals_offset
 
     @staticmethod
-    def take_over(
-        partition: int,
-        bus: BusSettings,
-        settings: BudgetSettings,
-        reader: PartitionReader,
-        read: TopicsRead,
-        catalog: Catalog,
-    ) -> FirstStage:
-        """Fence, read the newest state, and recall the tail. What was told since, ``told`` must say.
+    def fenced(
+        partitions: Sequence[int], bus: BusSettings, settings: BudgetSettings
+    ) -> dict[int, TransactionalProducer]:
+        """Fence whoever had these partitions, several at once: each waits for the broker alone.
 
-        Raises Unavailable; then nothing is owned.
+        Raises Unavailable; then nothing is held.
         """
         name = settings.application
-        transactions = TransactionalProducer(bus, f"{name}-state", f"{name}-{partition}")
-        try:
-            states = read.newest_states(partition)
-            first = states[0].subtotals_offset if states else 0
-            if not states:
-                count = PartitionCount(partition, catalog)
-            else:
-                counters, position = counters_of(states)
-                count = PartitionCount(partition, catalog, counters, position)
-                tail_offset = states[0].tail_offset
-                for message in reader.read_range(CHARGES, partition, tail_offset, position - 1):
-                    charges = read.read(ChargeSet, message)
-                    if charges is not None:
-                        count.recall(charges_of(charges, message.offset, message.timestamp_ms))
-        except BaseException:
-            transactions.close()
-            raise
+        with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
+            asked = {
+                partition: pool.submit(TransactionalProducer, bus, f"{name}-state", f"{name}-{partition}")
+                for partition in partitions
+            }
+        failed = [found for one in asked.values() if (found := one.exception()) is not None]
+        held = {partition: one.result() for partition, one in asked.items() if one.exception() is None}
+        if failed:
+            for transactions in held.values():
+                transactions.close()
+            raise failed[0]
+        return held
+
+    @staticmethod
+    def take_over(
+        partition: int,
+        transactions: TransactionalProducer,
+        reader: PartitionReader,
+        read: TopicsRead,
+        registry: SchemaRegistry,
+        catalog: Catalog,
+    ) -> FirstStage:
+        """Read the newest state and recall the tail, once whoever had it is fenced. What was told since,
+        ``told`` must say. Raises Unavailable; ``transactions`` stays the caller's until this returns."""
+        states = read.newest_states(partition)
+        first = states[0].subtotals_offset if states else 0
+        if not states:
+            count = PartitionCount(partition, catalog)
+        else:
+            counters, position = counters_of(states)
+            count = PartitionCount(partition, catalog, counters, position)
+            tail_offset = states[0].tail_offset
+            messages = reader.read_range(CHARGES, partition, tail_offset, position - 1)
+            while bunch := list(islice(messages, RECALLED_AT_ONCE)):
+                for _, charges in decoded(registry, bunch)[0]:
+                    count.recall(charges)
         _log.info("partition taken over", partition=partition, position=count.position)
         return FirstStage(count, transactions, first)
 

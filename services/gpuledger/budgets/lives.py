@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from gpuledger.budgets.catalog import IDLE
 from gpuledger.budgets.condition import Condition
+from gpuledger.budgets.idle import settled_ns
 from gpuledger.budgets.notes import Notes, Said
 from gpuledger.budgets.paces import forecast_of
 from gpuledger.budgets.sums import Sums
@@ -84,10 +86,13 @@ class Lives:
         keeps_since = last is not None and last.state in ALIVE
         since_ns = last.since_ns if last is not None and keeps_since else condition.through_ns
         window_ns = last.window_start_ns if last is not None and keeps_since else since_ns - 1
-        starts = sums.starts(meter.key) if budget.rolling_ns is not None else [condition.period.start_ns]
-        used_up = (
-            None if condition.over else forecast_of(meter, condition.period, condition.spent, sums)
-        ) or (None, None)
+        moves = budget.rolling_ns is not None or condition.rule == IDLE  # what it counts begins anywhere
+        starts = sums.starts(meter.key) if moves else [condition.period.start_ns]
+        runs_out = not condition.over and condition.rule != IDLE
+        used_up = (forecast_of(meter, condition.period, condition.spent, sums) if runs_out else None) or (
+            None,
+            None,
+        )
         breach = Breach(
             id=condition.id,
             change=last.change + 1 if last is not None else 1,
@@ -134,12 +139,14 @@ def _steps(condition: Condition, last: Breach | None, now_ns: int) -> list[Step]
     state = last.state if last is not None else RETRACTED
     if condition.over:
         return _steps_over(condition, last, state)
+    begins = (FIRING if condition.ripe and not condition.pending_ns else PENDING), "the line was crossed"
     if condition.holds:
-        if state in (RETRACTED, RESOLVED):
-            why = "the line was crossed"
-            return [(PENDING if condition.pending_ns else FIRING, why)]
-        if state == PENDING and last is not None and now_ns - last.since_ns >= condition.pending_ns:
+        if state in (RETRACTED, RESOLVED) or last is None:
+            return [begins]
+        if state == PENDING and condition.ripe and now_ns - last.since_ns >= condition.pending_ns:
             return [(FIRING, "it stayed beyond the line")]
+        if state == FIRING and not condition.ripe:
+            return [_ending(condition, last), begins]
         return []
     if state == PENDING:
         return [(RETRACTED, "it did not stay beyond the line")]
@@ -153,7 +160,8 @@ def _ending(condition: Condition, last: Breach) -> Step:
     budget = condition.meter.budget
     if (last.amount_nano, last.amount_gpu_ns) != (budget.amount_nano, budget.amount_gpu_ns):
         return RESOLVED, "the budget was changed"
-    if condition.falls_by_itself:
+    broken_before = condition.broken_ns is not None and condition.broken_ns <= settled_ns(last.at_ns)
+    if condition.falls_by_itself and not broken_before:
         return RESOLVED, "it fell below the line"
     return RETRACTED, "what was charged was restated"
 

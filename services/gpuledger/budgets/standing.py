@@ -88,6 +88,8 @@ def standings(
     key) counts; what is not named counts from ever. Raises as Warehouse does."""
     asked = []
     for key, meter in plan.meters.items():
+        if meter.is_watch:
+            continue
         period = meter.period(now_ns - 1) if meter.is_effective(now_ns - 1) else None
         if period is not None:
             begins = max(period.start_ns, meter.budget.effective_from_ns, since_ns.get(key, 0))

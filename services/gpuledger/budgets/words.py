@@ -40,6 +40,8 @@ def _line(breach: Breach) -> str:
             return f"the line of its forecast for {_amount(breach)}"
         case "anomaly":
             return f"what is usual at this time of day, by {factor} robust deviations"
+        case "idle":
+            return "how much may be held idle without a break"
         case _:
             return f"{breach.threshold_ppm / _PPM_OF_PERCENT:g}% of {_amount(breach)}"
 

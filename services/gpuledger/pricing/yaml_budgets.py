@@ -32,6 +32,7 @@ MAX_BUDGETS = 20_000  # of a version
 LONGEST_ROLLING_NS = 300 * DAY_NS
 BURN_BUCKET_NS = 5 * MINUTE_NS  # spans of burn rates are counted in these
 LONGEST_BURN_NS = 6 * HOUR_NS
+LONGEST_IDLE_NS = DAY_NS
 _SPAN = re.compile(r"([0-9]{1,5}) ?(m|h|d)")
 _UNIT_NS = {"m": MINUTE_NS, "h": HOUR_NS, "d": DAY_NS}
 _PERCENT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,4})?) ?%")
@@ -161,7 +162,31 @@ class AnomalyModel(Strict):
         return BudgetRule(self.kind, {"deviations_nano": str(self.deviations), "least_ppm": str(self.least)})
 
 
-Rule = Annotated[BurnRateModel | ForecastModel | AnomalyModel, Field(discriminator="kind")]
+class IdleModel(Strict):
+    """``kind: idle``: held idle at ``at_least`` an hour or more, for ``longer_than`` without a break.
+
+    ``at_least`` is in the budget's currency, or where it is in GPU-hours a number of GPUs.
+    """
+
+    kind: Literal["idle"]
+    longer_than: Span = 2 * HOUR_NS
+    at_least: Amount
+
+    @model_validator(mode="after")
+    def _span(self) -> IdleModel:
+        if self.longer_than % BURN_BUCKET_NS or self.longer_than > LONGEST_IDLE_NS:
+            raise ValueError("longer_than is a multiple of 5m, at most 24h")
+        if not self.at_least:
+            raise ValueError("at_least must be above 0, or nothing would ever be a break")
+        return self
+
+    def record(self) -> BudgetRule:
+        """As it stands in a version."""
+        parameters = {"longer_than_ns": str(self.longer_than), "an_hour_nano": str(self.at_least)}
+        return BudgetRule(self.kind, parameters)
+
+
+Rule = Annotated[BurnRateModel | ForecastModel | AnomalyModel | IdleModel, Field(discriminator="kind")]
 
 
 class BudgetModel(Strict):
