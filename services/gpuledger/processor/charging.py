@@ -9,7 +9,15 @@ from itertools import pairwise
 from gpuledger.attribution import Charges, NodeWindow, Policy, charge_windows
 from gpuledger.attribution.window import WindowState
 from gpuledger.contract.errors import BadRecord, Refused
-from gpuledger.contract.records import ChargeSet, EventBatch, Generation, Holdings, SampleBatch, encode
+from gpuledger.contract.records import (
+    ChargeSet,
+    EventBatch,
+    Generation,
+    Holdings,
+    SampleBatch,
+    encode,
+    encode_many,
+)
 from gpuledger.pricing import Prices, Teams
 from gpuledger.processor import metrics
 from gpuledger.processor.protocol import Decision, Label, offsets, refused, usable
@@ -83,7 +91,7 @@ def _pass(
     prices, teams = configuration.prices, configuration.teams
     try:
         results = core(windows, prices, teams)
-        bodies = [encode(result.to_record()) for result in results]
+        bodies = encode_many([result.to_record() for result in results])
     except Refused:
         raise
     except Exception as error:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuledger.bus import Incoming
 from gpuledger.contract.errors import BadRecord
@@ -31,6 +32,14 @@ class Gathered:
     errors: dict[tuple[int, int], BadRecord] = field(default_factory=dict)
 
 
+class Chosen(NamedTuple):
+    """A record that is an input of the window at ``place``."""
+
+    place: tuple[NodeKey, int]
+    message: Incoming
+    headers: RecordHeaders
+
+
 class Gatherer:
     """Decodes held records and reads again what was finished before. Owned by the engine's thread."""
 
@@ -42,18 +51,22 @@ class Gatherer:
     def gather(self, tasks: Sequence[tuple[int, WindowTask]], held: Held) -> Gathered:
         """See ``protocol.Gather``. Raises KafkaUnavailable, RegistryUnavailable."""
         gathered = Gathered()
+        chosen: list[Chosen] = []
         fetched: dict[int, list[WindowTask]] = {}
         for partition, task in tasks:
-            union = gathered.unions.setdefault((task.node, task.window_start_ns), [])
-            for offset in task.held:
-                union.append(self._decoded(partition, *held[partition][offset], gathered))
+            place = task.node, task.window_start_ns
+            gathered.unions.setdefault(place, [])
+            chosen += [Chosen(place, *held[partition][offset]) for offset in task.held]
             if task.fetch is not None:
                 fetched.setdefault(partition, []).append(task)
         for partition, reopened in fetched.items():
-            self._fetch(partition, reopened, gathered)
+            chosen += self._fetched(partition, reopened)
+        decoded = self._decoder.decode_many([(one.message, one.headers) for one in chosen])
+        for one, body in zip(chosen, decoded, strict=True):
+            gathered.unions[one.place].append(self._record(one, body, gathered))
         return gathered
 
-    def _fetch(self, partition: int, tasks: Sequence[WindowTask], gathered: Gathered) -> None:
+    def _fetched(self, partition: int, tasks: Sequence[WindowTask]) -> Iterator[Chosen]:
         wanted = {(task.node, task.window_start_ns): task for task in tasks}
         for message in self._inputs.read(partition, tasks):
             try:
@@ -66,26 +79,26 @@ class Gatherer:
                 continue
             if task.fetch[0] <= message.offset <= task.fetch[1]:
                 metrics.RECORDS_FETCHED.inc()
-                gathered.unions[place].append(self._decoded(partition, message, headers, gathered))
+                yield Chosen(place, message, headers)
 
-    def _decoded(
-        self, partition: int, message: Incoming, headers: RecordHeaders, gathered: Gathered
-    ) -> LogRecord:
-        record = log_record(message, headers)
+    def _record(self, one: Chosen, body: Telemetry | BadRecord, gathered: Gathered) -> LogRecord:
+        record = log_record(one.message, one.headers)
+        place = one.message.partition, one.message.offset
         try:
-            body = self._decoder.decode(message, headers)
+            if isinstance(body, BadRecord):
+                raise body
             if record.keyframe and isinstance(body, Holdings):
-                record = record._replace(layout=self._shared(headers.id.node_key, body.layout))
+                record = record._replace(layout=self._shared(one.headers.id.node_key, body.layout))
         except BadRecord as error:
-            gathered.errors[partition, message.offset] = error
+            gathered.errors[place] = error
             return record._replace(readable=False)
-        gathered.bodies[partition, message.offset] = body
+        gathered.bodies[place] = body
         return record
 
     def _shared(self, node: NodeKey, layout: NodeLayout) -> NodeLayout:
         """One object for one layout of a node: rows of many windows refer to it."""
         known = self._layouts.get(node)
-        if known != layout:
+        if known is not layout and known != layout:
             size_bytes = len(encode(NodeLifetime(*node, layout)))
             if size_bytes > LAYOUT_BYTES:
                 raise BadRecord("layout_too_large", f"a node of {size_bytes} bytes", "layout")

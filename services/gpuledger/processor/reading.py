@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from gpuledger.attribution import check_record
 from gpuledger.bus import Incoming, partition_for_node
 from gpuledger.bus.log import Schemas
+from gpuledger.contract.avro import Parts
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.headers import RECORD_OF_KIND, Kind, RecordHeaders
-from gpuledger.contract.records import EventBatch, Holdings, SampleBatch, decode, decode_as
+from gpuledger.contract.records import EventBatch, Holdings, SampleBatch, decode_as, decode_series
 from gpuledger.contract.schemas import schema
 from gpuledger.contract.windows import WindowGrid
 from gpuledger.contract.wire import unframe
 from gpuledger.processor.protocol import LogRecord
 
 NS_PER_MS = 1_000_000
+# Of what nodes repeat, as it lies in Kafka: some 10 kB a node, and some ten times as much as Python objects.
+KEPT_BYTES = 32 << 20
+ENTRY_BYTES = 100  # what a node costs that repeats nothing: its objects are some ten times as much
 
 Telemetry: TypeAlias = EventBatch | SampleBatch | Holdings
 _CLASS_OF_KIND: Mapping[Kind, type[EventBatch] | type[SampleBatch] | type[Holdings]] = {
@@ -59,30 +64,53 @@ def placed_headers(record: Incoming, partitions: int, grid_of: Callable[[str], W
 
 
 class Decoder:
-    """Bodies to records. The registry is asked once for each schema id."""
+    """Bodies to records. The registry is asked once for each schema id. Owned by one thread.
+
+    Records of a node share what it repeats in each of them; nobody may change it.
+    """
 
     def __init__(self, registry: Schemas) -> None:
         self._registry = registry
         self._writers: dict[int, tuple[str, Mapping[str, object] | None]] = {}
+        self._series = Series()
 
     def decode(self, record: Incoming, headers: RecordHeaders) -> Telemetry:
         """The record in a message. Raises BadRecord, also where body and headers disagree, or where it
         says what can not be."""
+        found = self.decode_many([(record, headers)])[0]
+        if isinstance(found, BadRecord):
+            raise found
+        return found
+
+    def decode_many(self, records: Sequence[tuple[Incoming, RecordHeaders]]) -> list[Telemetry | BadRecord]:
+        """What ``decode`` returns or raises for each message. Raises RegistryUnavailable."""
+        found: dict[int, Telemetry | BadRecord] = {}
+        together: dict[Kind, list[tuple[int, bytes]]] = {}
+        for number, (record, headers) in enumerate(records):
+            try:
+                body, writer = self._body(record, headers.kind)
+                if writer is None:
+                    together.setdefault(headers.kind, []).append((number, bytes(body)))
+                else:
+                    found[number] = decode_as(_CLASS_OF_KIND[headers.kind], body, writer)
+            except BadRecord as error:
+                found[number] = error
+        for kind, chosen in together.items():
+            known = [self._series.parts(records[number][0].key, kind) for number, _ in chosen]
+            decoded = decode_series(_CLASS_OF_KIND[kind], [body for _, body in chosen], known)
+            found.update((number, one) for (number, _), one in zip(chosen, decoded, strict=True))
+        self._series.trim()
+        return [_checked(found[number], headers) for number, (_, headers) in enumerate(records)]
+
+    def _body(self, record: Incoming, kind: Kind) -> tuple[memoryview, Mapping[str, object] | None]:
+        """The record's bytes, and the schema that wrote them where that is not the current one."""
         if record.value is None:
             raise BadRecord("no_value", "the record has no value")
         schema_id, body = unframe(record.value)
         name, writer = self._writer(schema_id)
-        wanted = RECORD_OF_KIND[headers.kind]
-        if name != wanted:
-            raise BadRecord("wrong_schema", f"a record of kind {headers.kind.value} was written as {name}")
-        cls = _CLASS_OF_KIND[headers.kind]
-        decoded: Telemetry = decode(cls, body) if writer is None else decode_as(cls, body, writer)
-        said = RecordHeaders.of(decoded.header, headers.kind, getattr(decoded, "keyframe", False))
-        # a mended copy may keep the body that it mends
-        if said != replace(headers, mend=said.mend):
-            raise BadRecord("header_mismatch", "the Kafka headers and the body name different records")
-        check_record(decoded)
-        return decoded
+        if name != RECORD_OF_KIND[kind]:
+            raise BadRecord("wrong_schema", f"a record of kind {kind.value} was written as {name}")
+        return body, writer
 
     def _writer(self, schema_id: int) -> tuple[str, Mapping[str, object] | None]:
         """(short name of the record, schema it was written with or None where that is the current one)."""
@@ -93,3 +121,41 @@ class Decoder:
             current = name in RECORD_OF_KIND.values() and written == schema(name)
             known = self._writers[schema_id] = (name, None if current else written)
         return known
+
+
+class Series:
+    """What each node repeats in its records of each kind; those read last are kept."""
+
+    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
+        self._kept_bytes = kept_bytes
+        self._parts: OrderedDict[tuple[bytes | None, Kind], Parts] = OrderedDict()
+
+    def parts(self, key: bytes | None, kind: Kind) -> Parts:
+        """Those of a node's records of that kind."""
+        found = self._parts.get((key, kind))
+        if found is None:
+            found = self._parts[key, kind] = Parts()
+        else:
+            self._parts.move_to_end((key, kind))
+        return found
+
+    def trim(self) -> None:
+        """Forget the nodes that were read longest ago, beyond the bytes that are kept."""
+        size = sum(parts.size_bytes + ENTRY_BYTES for parts in self._parts.values())
+        while size > self._kept_bytes:
+            size -= self._parts.popitem(last=False)[1].size_bytes + ENTRY_BYTES
+
+
+def _checked(found: Telemetry | BadRecord, headers: RecordHeaders) -> Telemetry | BadRecord:
+    """A decoded record, or why it is refused."""
+    if isinstance(found, BadRecord):
+        return found
+    said = RecordHeaders.of(found.header, headers.kind, getattr(found, "keyframe", False))
+    # a mended copy may keep the body that it mends
+    if said != headers and said != replace(headers, mend=said.mend):
+        return BadRecord("header_mismatch", "the Kafka headers and the body name different records")
+    try:
+        check_record(found)
+    except BadRecord as error:
+        return error
+    return found

@@ -7,5 +7,15 @@
 from gpuledger.contract.avro import reasons
 from gpuledger.contract.avro.codec import Codec
 from gpuledger.contract.avro.limits import DEFAULT, DOCUMENT, MAX_DOCUMENT_BYTES, MAX_RECORD_BYTES, Limits
+from gpuledger.contract.avro.parts import Parts
 
-__all__ = ["DEFAULT", "DOCUMENT", "MAX_DOCUMENT_BYTES", "MAX_RECORD_BYTES", "Codec", "Limits", "reasons"]
+__all__ = [
+    "DEFAULT",
+    "DOCUMENT",
+    "MAX_DOCUMENT_BYTES",
+    "MAX_RECORD_BYTES",
+    "Codec",
+    "Limits",
+    "Parts",
+    "reasons",
+]

@@ -9,19 +9,22 @@ from typing import Any, Final
 
 from gpuledger.contract.avro import reasons
 from gpuledger.contract.avro.column_run import decode_run, runs
-from gpuledger.contract.avro.column_run_writer import encode_run
+from gpuledger.contract.avro.column_run_writer import encode_runs
 from gpuledger.contract.avro.defaults import default_value
 from gpuledger.contract.avro.limits import DEFAULT, MAX_RECORD_BYTES, Limits
 from gpuledger.contract.avro.many import ManyReader
+from gpuledger.contract.avro.parts import Parts
 from gpuledger.contract.avro.reader import ReaderCompiler
 from gpuledger.contract.avro.resolve import Resolution, changed_coding
 from gpuledger.contract.avro.rules import RecordRules, Seen, check, compile_rules
 from gpuledger.contract.avro.scan import Scan
 from gpuledger.contract.avro.schema import MISSING, parse
+from gpuledger.contract.avro.series import SeriesReader, SeriesRecord
 from gpuledger.contract.avro.table_reader import table_of
 from gpuledger.contract.avro.writer import WriterCompiler, unknown_fields, write_fields
 from gpuledger.contract.errors import BadRecord, BadSchema
 
+ENCODED_TOGETHER: Final = 32  # some 3,000 integers each: more at once no longer fit the second-level cache
 CACHED_WRITERS: Final = 32  # writers' schemas alive at one time: the versions of a rolling upgrade
 
 
@@ -51,6 +54,7 @@ class Codec:
         self._rules: list[RecordRules] = compile_rules(root, named)
         table = table_of(root, self._rules)
         self._many = ManyReader(table, self._readers, self._rules) if table else None
+        self._series = SeriesReader(root, self._runs, self._readers, self._rules)
         self._defaults = {
             field.name: default_value(field.node, field.default, named, field.name)
             for field in root.fields
@@ -64,24 +68,40 @@ class Codec:
         Raises BadRecord, without a position, where the schema or one of its rules does not allow the value,
         and where the body is longer than any reader takes.
         """
-        if not isinstance(value, Mapping):
-            raise BadRecord(reasons.BAD_TYPE, f"a mapping is needed, not {type(value).__name__}")
-        out = bytearray()
-        seen = Seen()
-        given = 0
+        return self.encode_many([value])[0]
+
+    def encode_many(self, values: Sequence[Mapping[str, Any]]) -> list[bytes]:
+        """What ``encode`` returns for each value, in a fraction of the time where columns are short.
+
+        Raises BadRecord where ``encode`` does for one of them, though not always for the first.
+        """
+        bodies: list[bytes] = []
+        for first in range(0, len(values), ENCODED_TOGETHER):
+            bodies += self._encode(values[first : first + ENCODED_TOGETHER])
+        return bodies
+
+    def _encode(self, values: Sequence[Mapping[str, Any]]) -> list[bytes]:
+        for value in values:
+            if not isinstance(value, Mapping):
+                raise BadRecord(reasons.BAD_TYPE, f"a mapping is needed, not {type(value).__name__}")
+        outs = [bytearray() for _ in values]
+        seen = [Seen() for _ in values]
+        given = [0] * len(values)
         for run, part in self._runs:
-            extremes = encode_run(out, run, value, self._default_bytes) if run else None
-            if extremes is None:
-                given += write_fields(out, self._writers[part], value, "")
-            else:
-                given += sum(column.name in value for column in run)
-                seen.extremes.update(extremes)
-        if given != len(value):
-            raise unknown_fields(self._writers, value, "")
-        if len(out) > MAX_RECORD_BYTES:
-            raise BadRecord(reasons.OVER_LIMIT, f"{len(out)} bytes, the limit is {MAX_RECORD_BYTES}")
-        check(self._rules, {**self._defaults, **value}, seen)
-        return bytes(out)
+            found = encode_runs(outs, run, values, self._default_bytes) if run else [None] * len(values)
+            for i, extremes in enumerate(found):
+                if extremes is None:
+                    given[i] += write_fields(outs[i], self._writers[part], values[i], "")
+                else:
+                    given[i] += sum(column.name in values[i] for column in run)
+                    seen[i].extremes.update(extremes)
+        for i, (value, out) in enumerate(zip(values, outs, strict=True)):
+            if given[i] != len(value):
+                raise unknown_fields(self._writers, value, "")
+            if len(out) > MAX_RECORD_BYTES:
+                raise BadRecord(reasons.OVER_LIMIT, f"{len(out)} bytes, the limit is {MAX_RECORD_BYTES}")
+            check(self._rules, {**self._defaults, **value}, seen[i])
+        return [bytes(out) for out in outs]
 
     def decode(self, body: bytes | bytearray | memoryview, limits: Limits = DEFAULT) -> dict[str, Any]:
         """The record that ``body`` holds, exactly. Raises BadRecord and nothing else, whatever the bytes."""
@@ -101,6 +121,21 @@ class Codec:
             self._alone(body, limits) if values is None else values
             for body, values in zip(bodies, found, strict=True)
         ]
+
+    def decode_series(
+        self, bodies: Sequence[bytes], known: Sequence[Parts], limits: Limits = DEFAULT
+    ) -> list[SeriesRecord | BadRecord]:
+        """What ``decode`` returns or raises for each body, knowing again what its series repeats.
+
+        ``known`` has the parts of each body's series. Records of a series share the values of parts, and
+        arrays may share their memory.
+        """
+        found = dict(self._series.read(bodies, known, limits))
+        return [found.get(i) or self._apart(body, limits) for i, body in enumerate(bodies)]
+
+    def _apart(self, body: bytes, limits: Limits) -> SeriesRecord | BadRecord:
+        values = self._alone(body, limits)
+        return values if isinstance(values, BadRecord) else SeriesRecord(values)
 
     def _alone(self, body: bytes, limits: Limits) -> dict[str, Any] | BadRecord:
         try:

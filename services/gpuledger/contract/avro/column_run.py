@@ -8,8 +8,10 @@ and anything wrong, is left to the readers of the single columns, which also say
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,11 +34,10 @@ class RunColumn:
     delta: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where the values of a column lie in the record."""
 
-    count: int
+    items: int
     start: int
     stop: int
 
@@ -70,6 +71,23 @@ def decode_run(scan: Scan, position: int, run: tuple[RunColumn, ...]) -> Decoded
 
     The columns share one array, so one that is kept keeps all of them.
     """
+    found = find_run(scan, position, run)
+    decoded = None if found is None else decode_runs(run, [found])
+    return None if decoded is None else decoded[0]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """Where the columns of a run lie in a record, where each of its fields begins, and where it ends."""
+
+    data: bytes
+    places: list[Place]
+    positions: dict[str, int]
+    end: int
+
+
+def find_run(scan: Scan, position: int, run: tuple[RunColumn, ...]) -> FoundRun | None:
+    """The run that begins at ``position``; None where it takes the readers of single columns."""
     places: list[Place] = []
     positions: dict[str, int] = {}
     begin = position
@@ -85,29 +103,40 @@ def decode_run(scan: Scan, position: int, run: tuple[RunColumn, ...]) -> Decoded
                 return None
     except (BadRecord, IndexError):
         return None
-    return _decode_places(scan.data, run, places, positions, position)
+    return FoundRun(scan.data, places, positions, position)
 
 
-def _decode_places(
-    data: bytes, run: tuple[RunColumn, ...], places: list[Place], positions: dict[str, int], end: int
-) -> DecodedRun | None:
-    short = [i for i, place in enumerate(places) if 0 < place.count == place.stop - place.start]
-    long = [i for i, place in enumerate(places) if place.count != place.stop - place.start]
-    values = np.empty(sum(place.count for place in places), np.int64)
-    middle = sum(places[i].count for i in short)
-    if not _decode_short(data, [places[i] for i in short], values[:middle]):
+def decode_runs(run: tuple[RunColumn, ...], found: Sequence[FoundRun]) -> list[DecodedRun] | None:
+    """The columns of one run in several records; None where in some it takes the readers of single columns.
+
+    All of them share one array, so one that is kept keeps all.
+    """
+    every = [(of.data, place) for of in found for place in of.places]
+    short = [i for i, (_, place) in enumerate(every) if 0 < place.items == place.stop - place.start]
+    long = [i for i, (_, place) in enumerate(every) if place.items != place.stop - place.start]
+    values = np.empty(sum(place.items for _, place in every), np.int64)
+    middle = sum(every[i][1].items for i in short)
+    if not _decode_short([every[i] for i in short], values[:middle]):
         return None
-    if not _decode_long(data, [places[i] for i in long], values[middle:]):
+    if not _decode_long([every[i] for i in long], values[middle:]):
         return None
-    return _split(run, places, short + long, values, positions, end)
+    return _split(run, found, short + long, values)
 
 
 def _place(scan: Scan, position: int) -> Place | None:
     """The single block of a column, when its size is stated and its array ends with it."""
     data = scan.data
-    if data[position] == END_OF_ARRAY:
+    first = data[position]
+    if first == END_OF_ARRAY:
         return Place(0, position, position)
-    count, position = decode_one(data, position, "")
+    second = data[position + 1]
+    if first < 0x80:
+        count, position = (first >> 1) ^ -(first & 1), position + 1
+    elif second < 0x80:
+        raw = first & 0x7F | second << 7
+        count, position = (raw >> 1) ^ -(raw & 1), position + 2
+    else:
+        count, position = decode_one(data, position, "")
     size, start = decode_one(data, position, "")
     stop = start + size
     if not 0 < -count <= size or -count > scan.limits.max_array_items or data[stop] != END_OF_ARRAY:
@@ -115,9 +144,9 @@ def _place(scan: Scan, position: int) -> Place | None:
     return Place(-count, start, stop)
 
 
-def _decode_short(data: bytes, places: list[Place], out: Longs) -> bool:
+def _decode_short(places: Sequence[tuple[bytes, Place]], out: Longs) -> bool:
     """Columns of single bytes; False where one of them is not."""
-    octets = np.frombuffer(b"".join([data[p.start : p.stop] for p in places]), np.uint8)
+    octets = np.frombuffer(b"".join([data[p.start : p.stop] for data, p in places]), np.uint8)
     if octets.size:
         if int(octets.max()) >= 0x80:
             return False
@@ -125,28 +154,28 @@ def _decode_short(data: bytes, places: list[Place], out: Longs) -> bool:
     return True
 
 
-def _decode_long(data: bytes, places: list[Place], out: Longs) -> bool:
+def _decode_long(places: Sequence[tuple[bytes, Place]], out: Longs) -> bool:
     """Columns of longer integers; False where their counts do not hold or an integer is too long."""
     if out.size <= FEW_INTEGERS:
-        return _decode_few(data, places, out)
-    joined = b"".join([data[p.start : p.stop] for p in places] + [bytes(PADDING_BYTES)])
+        return _decode_few(places, out)
+    joined = b"".join([data[p.start : p.stop] for data, p in places] + [bytes(PADDING_BYTES)])
     ends = np.flatnonzero(np.frombuffer(joined, np.uint8, len(joined) - PADDING_BYTES) < 0x80)
     if ends.size != out.size:
         return False
-    last = np.array(list(accumulate(p.count for p in places))) - 1
-    stops = list(accumulate(p.stop - p.start for p in places))
+    last = np.array(list(accumulate(p.items for _, p in places))) - 1
+    stops = list(accumulate(p.stop - p.start for _, p in places))
     if (ends[last] + 1).tolist() != stops:
         return False
     return decode_marked(joined, 0, ends, out) is None
 
 
-def _decode_few(data: bytes, places: list[Place], out: Longs) -> bool:
+def _decode_few(places: Sequence[tuple[bytes, Place]], out: Longs) -> bool:
     """As ``_decode_long``, one integer after the other."""
     values: list[int] = []
-    for place in places:
+    for data, place in places:
         at = place.start
         try:
-            for _ in range(place.count):
+            for _ in range(place.items):
                 value, at = decode_one(data, at, "")
                 values.append(value)
         except BadRecord:
@@ -158,26 +187,27 @@ def _decode_few(data: bytes, places: list[Place], out: Longs) -> bool:
 
 
 def _split(
-    run: tuple[RunColumn, ...],
-    places: list[Place],
-    order: list[int],
-    values: Longs,
-    positions: dict[str, int],
-    end: int,
-) -> DecodedRun:
-    columns = {column.name: values[:0] for column in run}  # in the order of the wire
+    run: tuple[RunColumn, ...], found: Sequence[FoundRun], order: Sequence[int], values: Longs
+) -> list[DecodedRun]:
+    """``order``: the columns that have values, numbered through all records, as they lie in ``values``."""
+    names = [column.name for column in run]
+    empty = dict.fromkeys(names, values[:0])  # in the order of the wire
+    decoded = [DecodedRun(empty.copy(), {}, of.positions, of.end) for of in found]
     starts: list[int] = []
     at = 0
     for i in order:
+        record, column = divmod(i, len(run))
         starts.append(at)
-        part = values[at : at + places[i].count]
-        if run[i].delta:
+        end = at + found[record].places[column].items
+        part = values[at:end]
+        if run[column].delta:
             np.add.accumulate(part, out=part)
-        columns[run[i].name] = part
-        at += places[i].count
-    extremes: dict[str, tuple[int, int]] = {}
+        decoded[record].columns[names[column]] = part
+        at = end
     if starts:
         low = np.minimum.reduceat(values, starts).tolist()
         high = np.maximum.reduceat(values, starts).tolist()
-        extremes = {run[i].name: (low[k], high[k]) for k, i in enumerate(order)}
-    return DecodedRun(columns, extremes, positions, end)
+        for i, *extremes in zip(order, low, high, strict=True):
+            record, column = divmod(i, len(run))
+            decoded[record].extremes[names[column]] = extremes[0], extremes[1]
+    return decoded

@@ -60,18 +60,37 @@ class RecordRules:
 
     def check(self, root: Mapping[str, Any], seen: Seen) -> None:
         """Raises BadRecord at the first value that breaks a rule."""
-        for record, label in _places(root, self.steps, ""):
+        for record, label in self._records(root):
             for group in self.groups:
                 self._check_lengths(record, group, label, seen)
             for bounds in self.bounds:
                 value = record.get(bounds.name)
                 if value is None:
                     continue
-                known = None if self.steps else seen.extremes.get(bounds.name)
-                low, high = extremes(value) if known is None else known
+                low: int | None
+                high: int | None
+                if type(value) is int:
+                    low = high = value
+                else:
+                    known = None if self.steps else seen.extremes.get(bounds.name)
+                    low, high = extremes(value) if known is None else known
                 if low is not None and high is not None:
                     scope = record if bounds.target_is_local else root
                     _check_bounds(low, high, bounds, scope, label, self._position(bounds.name, seen))
+
+    def _records(self, root: Mapping[str, Any]) -> Iterable[tuple[Mapping[str, Any], str]]:
+        """The records that the rules are for, each with the prefix that names it."""
+        if not self.steps:
+            return ((root, ""),)
+        return _places(root, self.steps, "")
+
+    def lengths(self, root: Mapping[str, Any]) -> tuple[int, ...]:
+        """Lengths of the arrays of the outermost record that values are indices of."""
+        return tuple(
+            _length(root, bounds.target)
+            for bounds in self.bounds
+            if bounds.target is not None and not bounds.target_is_local
+        )
 
     def _check_lengths(
         self, record: Mapping[str, Any], group: tuple[str, ...], label: str, seen: Seen
@@ -119,17 +138,18 @@ def _places(value: Any, steps: tuple[str | None, ...], label: str) -> Iterator[t
 def _check_bounds(
     low: int, high: int, bounds: Bounds, scope: Mapping[str, Any], label: str, position: int | None
 ) -> None:
-    name = f"{label}{bounds.name}"
     if bounds.target is not None:
         length = _length(scope, bounds.target)
         if high >= length or low < (-1 if bounds.allow_none else 0):
             worst = high if high >= length else low
             message = f"index {worst}, while {'.'.join(bounds.target)} has {length} items"
-            raise BadRecord(reasons.BAD_INDEX, message, name, position)
+            raise BadRecord(reasons.BAD_INDEX, message, f"{label}{bounds.name}", position)
     if bounds.minimum is not None and low < bounds.minimum:
-        raise BadRecord(reasons.OUT_OF_RANGE, f"{low} is below {bounds.minimum}", name, position)
+        message = f"{low} is below {bounds.minimum}"
+        raise BadRecord(reasons.OUT_OF_RANGE, message, f"{label}{bounds.name}", position)
     if bounds.maximum is not None and high > bounds.maximum:
-        raise BadRecord(reasons.OUT_OF_RANGE, f"{high} is above {bounds.maximum}", name, position)
+        message = f"{high} is above {bounds.maximum}"
+        raise BadRecord(reasons.OUT_OF_RANGE, message, f"{label}{bounds.name}", position)
 
 
 def extremes(value: Any) -> tuple[int | None, int | None]:

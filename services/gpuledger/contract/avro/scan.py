@@ -54,6 +54,19 @@ class Scan:
                 message = f"more than {self.limits.max_empty_items} items without a byte in one record"
                 raise BadRecord(reasons.OVER_LIMIT, message, path, position)
 
+    @property
+    def spent(self) -> tuple[int, int]:
+        """Values, and items without a byte, that were admitted so far."""
+        return self._values, self._empty_items
+
+    def spend(self, more: tuple[int, int]) -> bool:
+        """Count what was admitted before in another record; False, and nothing counted, beyond a limit."""
+        values, empty_items = self._values + more[0], self._empty_items + more[1]
+        if values > self.limits.max_values or empty_items > self.limits.max_empty_items:
+            return False
+        self._values, self._empty_items = values, empty_items
+        return True
+
     @staticmethod
     def end_block(position: int, stop: int, path: str) -> None:
         """Refuse a block that announced another end than its items have (``stop`` < 0: it announced none)."""

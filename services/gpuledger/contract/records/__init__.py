@@ -17,7 +17,16 @@ from gpuledger.contract.records.configuration import (
     TeamMapVersion,
     TeamRule,
 )
-from gpuledger.contract.records.convert import Record, decode, decode_as, decode_many, encode, record_name
+from gpuledger.contract.records.convert import (
+    Record,
+    decode,
+    decode_as,
+    decode_many,
+    decode_series,
+    encode,
+    encode_many,
+    record_name,
+)
 from gpuledger.contract.records.node import Device, Header, Holder, NodeLayout, Pod, Process
 from gpuledger.contract.records.outcomes import Breach, BreachDriver, DeadLetter, HeaderItem
 from gpuledger.contract.records.progress import Generation, NodeLifetime, NodeProgress
@@ -58,6 +67,8 @@ __all__ = [
     "decode",
     "decode_as",
     "decode_many",
+    "decode_series",
     "encode",
+    "encode_many",
     "record_name",
 ]

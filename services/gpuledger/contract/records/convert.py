@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
-from gpuledger.contract.avro import DEFAULT, DOCUMENT, Codec, Limits
+from gpuledger.contract.avro import DEFAULT, DOCUMENT, Codec, Limits, Parts
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.records import budgets, charges, configuration, node, outcomes, progress, telemetry
 from gpuledger.contract.schemas import schema
@@ -59,18 +59,59 @@ def encode(record: Record) -> bytes:
     return codec(name).encode(mapping)
 
 
+def encode_many(records: Sequence[Record]) -> list[bytes]:
+    """What ``encode`` returns for each of several records of one class; for many of short columns faster.
+    Raises BadRecord where ``encode`` does for one of them."""
+    if not records:
+        return []
+    name = record_name(records[0])
+    convert = _to_plain(schema(name))
+    return codec(name).encode_many([convert(record) for record in records])
+
+
 def decode(cls: type[R], body: bytes | memoryview, limits: Limits | None = None) -> R:
     """The record of that class in an Avro body written with the current schema. Raises BadRecord."""
     name = cls.__name__
-    return cast(R, _from_plain(schema(name))(codec(name).decode(body, limits or limits_of(name))))
+    return cast(R, _from_plain(name)(codec(name).decode(body, limits or limits_of(name))))
 
 
 def decode_many(cls: type[R], bodies: Sequence[bytes], limits: Limits | None = None) -> list[R | BadRecord]:
     """What ``decode`` returns or raises for each body; for many small records of columns much faster."""
     name = cls.__name__
-    convert = _from_plain(schema(name))
+    convert = _from_plain(name)
     found = codec(name).decode_many(bodies, limits or limits_of(name))
     return [values if isinstance(values, BadRecord) else cast(R, convert(values)) for values in found]
+
+
+def decode_series(cls: type[R], bodies: Sequence[bytes], known: Sequence[Parts]) -> list[R | BadRecord]:
+    """What ``decode`` returns or raises for each body; ``known`` has what the series of each one repeats.
+
+    Records of one series share these objects: nobody may change them.
+    """
+    name = cls.__name__
+    fields, make = _makers(name)
+    found: list[R | BadRecord] = []
+    for one in codec(name).decode_series(bodies, known, limits_of(name)):
+        if isinstance(one, BadRecord):
+            found.append(one)
+            continue
+        values = one.values
+        for field, inner, many in fields:
+            part = one.parts.get(field)
+            if part is None:
+                values[field] = _made(values[field], inner, many)
+                continue
+            if part.made is None:
+                part.made = _made(part.value, inner, many)
+            values[field] = part.made
+        found.append(make(**values))
+    return found
+
+
+def _made(value: Any, inner: Plain, many: bool) -> Any:
+    if value is None:
+        return None
+    return [inner(item) for item in value] if many else inner(value)
 
 
 def decode_as(
@@ -80,7 +121,7 @@ def decode_as(
     name = cls.__name__
     if writer == schema(name):
         return decode(cls, body, limits)
-    return cast(R, _from_plain(schema(name))(codec(name).decode_as(body, writer, limits or limits_of(name))))
+    return cast(R, _from_plain(name)(codec(name).decode_as(body, writer, limits or limits_of(name))))
 
 
 def _class_of(name: str) -> type[Any]:
@@ -129,7 +170,6 @@ def _converters(
 
 
 _TO: dict[str, Plain] = {}
-_FROM: dict[str, Plain] = {}
 
 
 def _to_plain(parsed: Mapping[str, Any]) -> Plain:
@@ -155,23 +195,34 @@ def _to_plain(parsed: Mapping[str, Any]) -> Plain:
     return _TO[top]
 
 
-def _from_plain(parsed: Mapping[str, Any]) -> Plain:
-    top = parsed["name"]
-    if top not in _FROM:
-        named = _named(parsed, {})
+@cache
+def _from_plain(top: str) -> Plain:
+    fields, cls = _makers(top)
+    return _converting(fields, cls)
 
-        def make(name: str) -> Plain:
-            fields = [entry for entry in _converters(named[name], make) if entry[1] is not None]
-            cls = _class_of(name)
 
-            def convert(plain: dict[str, Any]) -> Any:
-                for field, inner, many in fields:
-                    value = plain[field]
-                    if inner is not None:
-                        plain[field] = [inner(item) for item in value] if many else inner(value)
-                return cls(**plain)
+@cache
+def _makers(top: str) -> tuple[list[tuple[str, Plain, bool]], type[Any]]:
+    """The fields of a record that are records themselves, each with what makes one of them and whether there
+    are many; and the record's own class."""
+    named = _named(schema(top), {})
 
-            return convert
+    def make(name: str) -> Plain:
+        return _converting(fields(name), _class_of(name))
 
-        _FROM[top] = make(top)
-    return _FROM[top]
+    def fields(name: str) -> list[tuple[str, Plain, bool]]:
+        return [
+            (field, inner, many) for field, inner, many in _converters(named[name], make) if inner is not None
+        ]
+
+    return fields(top), _class_of(top)
+
+
+def _converting(fields: list[tuple[str, Plain, bool]], cls: type[Any]) -> Plain:
+    if not fields:
+        return lambda plain: cls(**plain)
+
+    def convert(plain: Mapping[str, Any]) -> Any:
+        return cls(**{**plain, **{field: _made(plain[field], inner, many) for field, inner, many in fields}})
+
+    return convert
