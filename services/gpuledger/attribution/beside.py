@@ -27,7 +27,9 @@ def add_usage(
 ) -> None:
     """Usage of each consumer on each device to its row; on a device that it neither held nor used, a row
     of its own without money. Calls on devices that are not known only leave a flag."""
-    for pair in np.flatnonzero(found.calls).tolist():
+    pairs = np.flatnonzero(found.calls)
+    used = zip(pairs.tolist(), *(column[pairs].tolist() for column in found[1:]), strict=True)
+    for pair, launches, threads, h2d, d2h, d2d, wait_ns, errors in used:
         index, consumer, container = owners.keys[int(owners.of_pair[pair])]
         prepared, ledger = columns.windows[index], ledgers[index]
         number = (pair - prepared.first_pair) % prepared.width
@@ -35,13 +37,13 @@ def add_usage(
             _flag_consumer(ledger, consumer, Flag.DEVICE_UNKNOWN)
             continue
         row = _row(prepared, ledger, number, consumer, container)
-        row.launches += int(found.launches[pair])
-        row.launched_threads += int(found.threads[pair])
-        row.bytes_h2d += int(found.bytes_h2d[pair])
-        row.bytes_d2h += int(found.bytes_d2h[pair])
-        row.bytes_d2d += int(found.bytes_d2d[pair])
-        row.synchronize_wait_ns += int(found.wait_ns[pair])
-        row.api_errors += int(found.errors[pair])
+        row.launches += launches
+        row.launched_threads += threads
+        row.bytes_h2d += h2d
+        row.bytes_d2h += d2h
+        row.bytes_d2d += d2d
+        row.synchronize_wait_ns += wait_ns
+        row.api_errors += errors
     for (owner, place), held in resident.items():
         index, consumer, container = owners.keys[owner]
         prepared, ledger = columns.windows[index], ledgers[index]

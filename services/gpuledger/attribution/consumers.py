@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,9 +34,12 @@ class People:
     processes: list[Process] = field(default_factory=list)
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
+    _latest: tuple[Sequence[Process], list[int]] = ((), [])
 
-    def add(self, processes: Iterable[Process]) -> list[int]:
+    def add(self, processes: Sequence[Process]) -> list[int]:
         """Numbers of the processes of one record."""
+        if processes is self._latest[0]:
+            return self._latest[1]
         numbers = []
         for process in processes:
             key = (process.pid, process.started_ns)
@@ -46,6 +49,7 @@ class People:
             else:
                 self.processes[number] = _better(self.processes[number], process)
             numbers.append(number)
+        self._latest = processes, numbers
         return numbers
 
     def consumer(self, number: int) -> ConsumerKey:

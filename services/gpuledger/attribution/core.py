@@ -12,7 +12,7 @@ from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node,
 from gpuledger.attribution.evidence import explain
 from gpuledger.attribution.gather import Prepared, gather, prepare, resolve_unknown
 from gpuledger.attribution.holding import Holding
-from gpuledger.attribution.meaning import MAX_EVENTS, MAX_PAIRS, check_pairs, check_window
+from gpuledger.attribution.meaning import MAX_PAIRS, check_pairs, check_window
 from gpuledger.attribution.outstanding import outstanding
 from gpuledger.attribution.percentages import percentages_of
 from gpuledger.attribution.pieces import Piece, cut_unsampled, pieces_of, with_memory
@@ -30,6 +30,8 @@ from gpuledger.attribution.window import NodeWindow
 from gpuledger.contract.records import ChargeSet
 from gpuledger.contract.rows import NODE_DEVICE, Flag
 from gpuledger.pricing import PriceBook, PricedDevice, Prices, TeamMap, Teams
+
+PASS_EVENTS = 1 << 19  # of windows side by side: columns of 4 MB, whose pages the allocator keeps
 
 
 def charge_window(window: NodeWindow, prices: Prices, teams: Teams) -> Charges:
@@ -76,11 +78,11 @@ def charge_windows(
 
 
 def _passes(ready: Sequence[Prepared]) -> Iterator[slice]:
-    """The windows in runs whose columns, laid side by side, are no more than one window's may be."""
+    """The windows in runs whose columns, laid side by side, stay in bounds."""
     first = events = pairs = 0
     for at, prepared in enumerate(ready):
         more_events = sum(len(batch.time_ns) for batch in prepared.records.events)
-        if at > first and (events + more_events > MAX_EVENTS or pairs + prepared.pairs > MAX_PAIRS):
+        if at > first and (events + more_events > PASS_EVENTS or pairs + prepared.pairs > MAX_PAIRS):
             yield slice(first, at)
             first, events, pairs = at, 0, 0
         events += more_events

@@ -67,6 +67,8 @@ class Weighted(NamedTuple):
 
 def largest_remainder(amount: int, weights: Sequence[int], total: int) -> list[int]:
     """``amount`` divided in proportion to ``weights``, which sum to ``total``; ties go to the earlier."""
+    if len(weights) == 1 or not amount:
+        return [amount] * len(weights)
     floors = []
     rests = []
     for weight in weights:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import lcm
+from math import gcd, lcm
 from typing import NamedTuple
 
 from gpuledger.attribution.consumers import POD, ConsumerKey
@@ -105,6 +105,8 @@ def holding_of(held: Held, slot: Slot) -> Holding:
         holder = holders[0]
         key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
         return Holding((Entitlement(key, 1, ((holder.container, max(holder.slots, 1)),)),))
+    if slot.sharing != "exclusive" and not any(_says_more(holder, slot) for holder in holders):
+        return _by_slots(holders, slot.replicas)
     parts: dict[ConsumerKey, Fraction] = {}
     containers: dict[ConsumerKey, dict[str, int]] = {}
     percentages: dict[ConsumerKey, dict[str, float]] = {}
@@ -130,6 +132,30 @@ def holding_of(held: Held, slot: Slot) -> Holding:
         for key in sorted(parts)
     ]
     return entitled(entitlements, parts, exclusive=slot.sharing == "exclusive")
+
+
+def _says_more(holder: Holder, slot: Slot) -> bool:
+    """Whether something else than its slots says what a holder is entitled to, or may use."""
+    return holder.share_denominator > 0 or holder.mps_percentage is not None or slot.sharing == "fractional"
+
+
+def _by_slots(holders: Iterable[Holder], replicas: int) -> Holding:
+    """The holding of a device of ``replicas`` slots of which holders have some, as ``entitled`` has it."""
+    slots: dict[ConsumerKey, int] = {}
+    containers: dict[ConsumerKey, dict[str, int]] = {}
+    for holder in holders:
+        key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
+        slots[key] = slots.get(key, 0) + holder.slots
+        given = containers.setdefault(key, {})
+        given[holder.container] = given.get(holder.container, 0) + max(holder.slots, 1)
+    booked = sum(slots.values())
+    whole = max(booked, replicas)
+    denominator = lcm(1, *(whole // gcd(own, whole) for own in slots.values()))
+    found = tuple(
+        Entitlement(key, slots[key] * denominator // whole, tuple(sorted(containers[key].items())))
+        for key in sorted(slots)
+    )
+    return Holding(found, denominator, overbooked=booked > replicas)
 
 
 def entitled(

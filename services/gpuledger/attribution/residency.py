@@ -18,6 +18,8 @@ from gpuledger.contract.windows import NS_PER_S
 BYTES_GRAIN = 4096  # a page; byte-ns of a 192 GiB device over a minute would overflow 63 bits without it
 MAX_RESIDENT_BYTES = 1 << 39  # pages times ns of a minute fit a long up to here, then floats must do
 
+FEW_STEPS = 8  # up to here Python's integers are cheaper than the fixed cost of vector operations
+
 
 class Owners:
     """The (window, consumer, container) that each pair of a pass belongs to, by number."""
@@ -51,6 +53,10 @@ class Resident(NamedTuple):
     @property
     def byte_seconds(self) -> float:
         """The integral over time, in whole pages."""
+        if len(self.size) <= FEW_STEPS and self.peak_bytes <= MAX_RESIDENT_BYTES:
+            steps = zip(self.start.tolist(), self.end.tolist(), self.size.tolist(), strict=True)
+            whole: int = sum(size // BYTES_GRAIN * (end - start) for start, end, size in steps)
+            return whole * BYTES_GRAIN / NS_PER_S
         pages, spent = self.size // BYTES_GRAIN, self.end - self.start
         if self.peak_bytes > MAX_RESIDENT_BYTES:
             pages = pages.astype(np.float64)
@@ -99,6 +105,13 @@ def _window_residency(
     levels = _levels(prepared, owner)
     start, end = (at - prepared.window.window_start_ns for at in prepared.window.life_ns)
     keys = {key for _, level in levels for key in level}
+    if not len(moves.time):
+        begins = longs([max(at, start) for at, _ in levels])
+        stops = longs([*(at for at, _ in levels[1:]), end])
+        for key in sorted(keys):
+            held = longs([min(level.get(key, 0), MAX_SUM) for _, level in levels])
+            found[key] = Resident(begins, stops, held)
+        return
     keys.update(zip(moves.owner.tolist(), moves.device.tolist(), strict=True))
     for key in sorted(keys):
         mine = (moves.owner == key[0]) & (moves.device == key[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,6 +159,7 @@ _DOUBLES = (
     "energy_joules",
     "completeness",
 )
+_longs_of, _doubles_of, _texts_of = attrgetter(*_LONGS), attrgetter(*_DOUBLES), attrgetter(*_TEXTS)
 _AMOUNTS = tuple((category.name.lower(), category) for category in Category)
 
 
@@ -171,10 +173,9 @@ def write_columns(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> None:
     """
     rows = [row for _, chosen in sets for row in chosen]
     numbers: dict[str, npt.NDArray[Any]] = {}
-    for name in _LONGS:
-        numbers[name] = np.array([min(getattr(row, name), GREATEST) for row in rows], np.int64)
-    for name in _DOUBLES:
-        numbers[name] = np.array([getattr(row, name) for row in rows], np.float64)
+    longs, doubles = _longs(rows), np.array([_doubles_of(row) for row in rows], np.float64)
+    numbers.update(zip(_LONGS, longs.reshape(-1, len(_LONGS)).T.copy(), strict=True))
+    numbers.update(zip(_DOUBLES, doubles.reshape(-1, len(_DOUBLES)).T.copy(), strict=True))
     for name, category in _AMOUNTS:
         numbers[f"{name}_ns"] = np.array([row.ns[category] for row in rows], np.int64)
         numbers[f"{name}_nano"] = np.array([row.nano[category] for row in rows], np.int64)
@@ -187,6 +188,13 @@ def write_columns(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> None:
             setattr(charge_set, name, column[part])
         for name, column in texts.items():
             setattr(charge_set, name, column[part])
+
+
+def _longs(rows: Sequence[Row]) -> npt.NDArray[np.int64]:
+    try:
+        return np.array([_longs_of(row) for row in rows], np.int64)
+    except OverflowError:
+        return np.array([[min(value, GREATEST) for value in _longs_of(row)] for row in rows], np.int64)
 
 
 def _write_texts(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> dict[str, npt.NDArray[Any]]:
@@ -205,7 +213,7 @@ def _write_texts(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> dict[str, n
                 row.key.consumer.consumer,
                 row.key.container,
                 row.key.reason,
-                *(getattr(row, name) for name in _TEXTS),
+                *_texts_of(row),
                 ",".join(row.price_ids),
             )
             for append, value in zip(appends, values, strict=True):

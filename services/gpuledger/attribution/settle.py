@@ -161,12 +161,21 @@ class Ledger:
         of_ns, of_nano = weighted.divide(time), weighted.divide(cost.nano)
         if self._trace is not None:
             self._trace.divided(Divided(device, piece, found, weighted, time, cost, of_ns, of_nano))
+        rows: dict[tuple[ConsumerKey, str, str], Row] = {}
+
+        def row_of(consumer: ConsumerKey, container: str, reason: str) -> Row:
+            row = rows.get((consumer, container, reason))
+            if row is None:
+                key = RowKey(device, consumer, container, reason)
+                row = rows[consumer, container, reason] = self.row(key, piece)
+            return row
+
         amounts = zip(weighted.parts, of_ns, of_nano, weighted.divide(unpriced), strict=True)
         for part, ns, nano, without in amounts:
             containers = containers_of(part.consumer, part.category, piece, found)
             split = [divided(value, containers) for value in (ns, nano, without)]
             for (container, _), ns_part, nano_part, without_part in zip(containers, *split, strict=True):
-                row = self.row(RowKey(device, part.consumer, container, part.reason), piece)
+                row = row_of(part.consumer, container, part.reason)
                 row.ns[part.category] += ns_part
                 row.nano[part.category] += nano_part
                 row.unpriced_ns += without_part
@@ -179,10 +188,6 @@ class Ledger:
                 elif not row.evidences:
                     row.evidences.append("none")
         if found is not None:
-
-            def row_of(consumer: ConsumerKey, container: str, reason: str) -> Row:
-                return self.row(RowKey(device, consumer, container, reason), piece)
-
             capped = self.window.policy.burst == "reserved_first"
             remark(row_of, number, piece, found, time, cost.nano, capped)
 
