@@ -33,6 +33,13 @@ def test_numbers_in_runs(runs: list[tuple[int, int]]) -> None:
     check(np.array([value for value, length in runs for _ in range(length)], np.int64))
 
 
+@given(st.lists(FAR, min_size=1, max_size=60), st.integers(1024, 3000))
+def test_few_numbers_many_times(few: list[int], rows: int) -> None:
+    chosen = np.random.default_rng(rows).integers(len(few), size=rows)
+    check(np.array(few, np.int64)[chosen])
+    check(np.array(few, np.int64).view(np.uint64)[chosen])
+
+
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(2**64 - 9, 2**64 - 1), max_size=100))
 def test_numbers_without_a_sign(values: list[int]) -> None:
     check(np.array(values, np.uint64))

@@ -2,12 +2,13 @@
 
 `numpy.unique` with an inverse sorts row numbers along with the values: 80 ns a row, six times for each event.
 Columns of events have few values: processes and threads are small numbers close together that come in runs,
-functions are addresses.
+functions are addresses: a few values spread over all 64 bits, which find a place of their own in a table by
+their product with an odd number.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ _FEW = 1024  # distinct values up to which looking them up is faster than sortin
 _RUN_ROWS = 4  # rows of a run from which on runs are worth finding
 _TABLE_ROWS = 4  # places of a table for each row, at most
 _LEAST_PLACES = 1 << 16  # 64 KiB, which lie in the cache
+_PRODUCT_BITS: Final = 13  # places of a product's table, 64 KiB: fifty values meet one time in seven
+_FACTORS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
+_WORD_BITS: Final = 64
 
 Column = npt.NDArray[Any]
 
@@ -53,7 +57,28 @@ def _by_table(values: Column, low: int, places: int) -> tuple[Column, Longs]:
     return found.astype(values.dtype) + values.dtype.type(low), place[offset]
 
 
+def _by_product(values: Column) -> tuple[Column, Longs] | None:
+    """None where two values fall on one place, whichever factor is taken: they are many."""
+    for factor in _FACTORS:
+        place_of = (values.astype(np.uint64) * factor) >> np.uint64(_WORD_BITS - _PRODUCT_BITS)
+        place_of = place_of.view(np.int64)
+        owner = np.empty(1 << _PRODUCT_BITS, values.dtype)
+        owner[place_of] = values
+        if (owner[place_of] == values).all():
+            seen = np.zeros(1 << _PRODUCT_BITS, np.bool_)
+            seen[place_of] = True
+            taken = np.flatnonzero(seen)
+            found = owner[taken]
+            order = np.argsort(found)
+            position = np.empty(1 << _PRODUCT_BITS, np.int64)
+            position[taken[order]] = np.arange(len(found))
+            return found[order], position[place_of]
+    return None
+
+
 def _by_order(values: Column) -> tuple[Column, Longs]:
+    if len(values) >= _FEW and (few := _by_product(values)) is not None:
+        return few
     found = np.unique(values)
     if len(found) > _FEW:
         found, place = np.unique(values, return_inverse=True)

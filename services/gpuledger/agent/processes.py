@@ -23,6 +23,8 @@ _TELLS_DEVICES = OperationSet(
     (Operation.CREATE_CONTEXT, Operation.RETAIN_PRIMARY_CONTEXT, Operation.IOCTL_UVM_REGISTER_GPU)
 )
 """Before these, or by these, a process learns or says which devices it has."""
+_SAME = ("duration_ns", "bytes", "launched_threads", "function", "span_ns", "count", "tid", "result")
+_SAME += ("operation",)
 MPS_SERVER = "nvidia-cuda-mps-server"
 FORGET_AFTER_NS = 120_000_000_000  # events of an ended process may lie in two windows of a minute at most
 _PID_MIX, _START_MIX, _CGROUP_MIX = (
@@ -113,15 +115,16 @@ class ProcessTable:
         if not len(raw):
             return events
         events["time_ns"] = raw["time_ns"].astype(np.int64) + offset_ns
-        for name in ("duration_ns", "bytes", "launched_threads", "function", "span_ns", "count"):
-            events[name] = raw[name].astype(np.int64)
-        for name in ("duration_ns", "bytes", "launched_threads"):
-            # an argument of 2**63 or more is no size of anything; the call itself still counts
-            events[name] = np.maximum(events[name], 0)
-        for name in ("result", "operation"):
+        for name in _SAME:
             events[name] = raw[name]
-        events["tid"] = np.where(raw["span_ns"] > 0, NO_THREAD, raw["tid"].astype(np.int64))
-        events["count"][(raw["count"] == 0) & (raw["span_ns"] == 0)] = 1
+        if int(np.bitwise_or.reduce(raw["duration_ns"] | raw["bytes"] | raw["launched_threads"])) >> 63:
+            for name in ("duration_ns", "bytes", "launched_threads"):
+                # an argument of 2**63 or more is no size of anything; the call itself still counts
+                events[name] = np.maximum(events[name], 0)
+        if (several := raw["span_ns"] > 0).any():
+            events["tid"][several] = NO_THREAD
+        if (uncounted := raw["count"] == 0).any():
+            events["count"][uncounted & ~several] = 1
         key = (
             raw["pid"].astype(np.uint64) * _PID_MIX
             + raw["start_ns"].astype(np.uint64) * _START_MIX

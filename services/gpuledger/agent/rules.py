@@ -10,9 +10,7 @@ from gpuledger.contract.windows import WindowGrid
 EVENT_GRACE_NS = 200_000_000  # the kernel hands an event over within microseconds, a stalled CPU within 0.1 s
 SAMPLE_WAIT_NS = 800_000_000  # a driver that answers later than that has a gap; rows are due within 5 s
 NAME_WAIT_NS = 30_000_000_000  # a cluster that has not told a pod's name by then is not going to soon
-MAX_EVENTS_PER_BATCH = (
-    16_384  # a record costs a millisecond or so whatever is in it; this is 0.3 to 1.2 MB of 8
-)
+MAX_EVENTS_PER_BATCH = 16_384  # a record costs a millisecond whatever is in it; 0.3 to 1.2 MB of 8
 MAX_SAMPLES_PER_BATCH = 8192
 RAW, TALLY, HOLLOW = 0, 1, 2
 """Coarsening of a window: its calls are as the kernel gave them, tallied, or its frame alone is kept."""
