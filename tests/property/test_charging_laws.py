@@ -14,7 +14,7 @@ from gpuledger.contract.records import encode
 from gpuledger.pricing import NON_GPU, PricedDevice, Teams
 from tests.support.charging import START, WINDOW, S
 from tests.support.charging import window as window_of
-from tests.support.fleets import ALL_POLICIES, PRICES, layouts, node_windows
+from tests.support.fleets import ALL_POLICIES, BOOKS, PRICES, layouts, node_windows
 
 
 def content(charges) -> bytes:
@@ -22,9 +22,9 @@ def content(charges) -> bytes:
 
 
 @settings(max_examples=150, deadline=None)
-@given(node_windows())
-def test_every_window_adds_up_and_no_part_is_negative(window):
-    charges = charge_window(window, PRICES, Teams())
+@given(node_windows(), BOOKS)
+def test_every_window_adds_up_and_no_part_is_negative(window, book):
+    charges = charge_window(window, book, Teams())
     assert charges.conservation_error_nano == 0
     assert charges.conservation_error_ns == 0
     for row in charges.rows():
@@ -40,12 +40,13 @@ def test_every_window_adds_up_and_no_part_is_negative(window):
 
 
 @settings(max_examples=100, deadline=None)
-@given(node_windows(changing=False))
-def test_each_gpu_costs_its_price_times_its_time(window):
+@given(node_windows(changing=False), BOOKS)
+def test_each_gpu_costs_its_price_times_its_time(window, prices):
     """All rows of a GPU, of its instances and of what no instance covers, against its price as if it were
-    whole: to the nano-unit and to the nanosecond, whoever used it and however it was cut."""
-    rows = list(charge_window(window, PRICES, Teams()).rows())
-    layout, book = window.layout, PRICES.at(window.window_start_ns)
+    whole: to the nano-unit and to the nanosecond, whoever used it and however it was cut. Time without a
+    price is stated, no more and no less."""
+    rows = list(charge_window(window, prices, Teams()).rows())
+    layout, book = window.layout, prices.at(window.window_start_ns)
     start, end = window.life_ns
     gpus = [device for device in layout.devices if not device.parent_uuid]
     for gpu in gpus:
@@ -59,7 +60,9 @@ def test_each_gpu_costs_its_price_times_its_time(window):
         )
         assert whole.position != NON_GPU
         assert sum(row.total_ns for row in mine) == end - start
-        assert sum(row.total_nano for row in mine) == book.cost_nano(whole, start, end)
+        cost = book.cost(whole, start, end)
+        assert sum(row.total_nano for row in mine) == cost.nano
+        assert sum(row["unpriced_ns"] for row in mine) == cost.unpriced_ns
 
 
 @settings(max_examples=60, deadline=None)

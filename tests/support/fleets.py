@@ -29,6 +29,12 @@ PRICES = prices(
     ),
     PriceEntry("early", "gpu", 3, "USD", region="nowhere", effective_to_ns=START),
 )
+GAPPY = prices(
+    PriceEntry("a", "gpu", 12_290_000_001, "USD", effective_to_ns=START + 3 * S + 7),
+    PriceEntry("b", "gpu", 7_777_777_777, "USD", gpu_model="H100", effective_from_ns=START + 4 * S),
+    PriceEntry("node", "node", 98_320_000_003, "USD", instance_type="big", effective_from_ns=START + 9 * S),
+)
+BOOKS = st.sampled_from([PRICES, GAPPY])
 times = st.integers(0, 1000).map(lambda value: value / 100)
 ALL_POLICIES = [
     Policy(*values) for values in product(*CHOICES.values()) if values[0] == "pay" or values[-1] == "holders"
@@ -163,7 +169,13 @@ def node_windows(
             )
         )
         rows = [
-            (field, draw(times), draw(times), draw(st.floats(0, 1.2))) for _ in range(draw(st.integers(1, 4)))
+            (
+                field,
+                draw(st.one_of(times, st.just(-15.0))),
+                draw(st.one_of(times, st.just(30.0))),
+                draw(st.floats(0, 1.2)),
+            )
+            for _ in range(draw(st.integers(1, 4)))
         ]
         whose = draw(st.integers(0, 4)) if field is Field.PROCESS_SM_UTILIZATION else -1
         device = draw(st.sampled_from(uuids))
