@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +19,9 @@ from gpuledger.simulate import FleetSpec, NodePlan, plan_node
 from gpuledger.spend import Span
 from gpuledger.warehouse import Warehouse
 from tests.support.charge_sets import charge_set, recent_window_ns
-from tests.support.savings import PAST_HOURS, realised, world
+from tests.support.savings import realised
 from tests.support.simulated import charged, write
+from tests.support.worlds import PAST_HOURS, World, in_halves, of_small_gpus, world
 
 pytest_plugins = ["tests.support.warehouse"]
 
@@ -115,13 +116,33 @@ def test_the_command_writes_what_it_recommends(warehouse: Warehouse, tmp_path: P
 def test_what_is_promised_is_realised_when_it_is_done_on_the_simulator(warehouse: Warehouse) -> None:
     """Promised from the hours before; realised by the same fleet with the change and without it."""
     before = world(START, nodes=1)
-    write(warehouse, charged(before.past, before.plans))
+    write(warehouse, before.charged(before.past, before.plans))
     found = recommend(gather(warehouse, span(PAST_HOURS)), before.settings)
     for change in ("scale_to_zero", "cut_into_slices", "remove_node"):
         (result,) = realised(before, found, only=change, most=1)
         assert result.realised_nano == pytest.approx(result.promised_nano, rel=0.05)
         assert result.low_nano <= result.realised_nano + ROUNDING_NANO
         assert result.realised_nano <= result.high_nano + ROUNDING_NANO
+
+
+@pytest.mark.parametrize(
+    ("fleet_of", "changes"),
+    [
+        (of_small_gpus, ("share_by_mps", "share_by_time_slices")),
+        (in_halves, ("cut_anew",)),
+    ],
+    ids=["small GPUs", "GPUs in halves"],
+)
+def test_other_changes_realise_what_they_promise_too(
+    warehouse: Warehouse, fleet_of: Callable[[int, int], World], changes: tuple[str, ...]
+) -> None:
+    before = fleet_of(START, 1)
+    write(warehouse, before.charged(before.past, before.plans))
+    found = recommend(gather(warehouse, span(PAST_HOURS)), before.settings)
+    for change in changes:
+        (result,) = realised(before, found, only=change, most=1)
+        assert result.promised_nano > 0
+        assert result.realised_nano == pytest.approx(result.promised_nano, rel=0.05)
 
 
 def _instant(at_ns: int) -> str:

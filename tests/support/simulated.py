@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from gpuledger.attribution import NodeWindow, charge_windows
 from gpuledger.contract.clock import SystemClock
@@ -10,6 +11,7 @@ from gpuledger.contract.records import (
     ChargeSet,
     EventBatch,
     Holdings,
+    Pod,
     PriceBookVersion,
     PriceEntry,
     SampleBatch,
@@ -37,11 +39,13 @@ def charged(
     prices: Prices = PRICES,
     teams: Teams = TEAMS,
     every_ns: int | None = None,
+    cpu_pods: Mapping[str, Pod] = MappingProxyType({}),
 ) -> list[ChargeSet]:
-    """The charge sets of every window of the nodes, or of one each ``every_ns``; agents never crash."""
+    """The charge sets of every window of the nodes, or of one each ``every_ns``; agents never crash. On the
+    nodes that are named in ``cpu_pods`` there is a pod that holds no GPU."""
     step = every_ns or spec.window_ns
     windows = [
-        _window(spec, plan, start)
+        _window(spec, plan, start, cpu_pods.get(plan.key.node))
         for start in range(spec.start_ns, spec.end_ns, step)
         for plan in plans
         if start < plan.ended_ns and start + spec.window_ns > plan.launched_ns
@@ -62,8 +66,12 @@ def write(warehouse: Warehouse, sets: Iterable[ChargeSet], store_hours: bool = F
         writer.store_hours()
 
 
-def _window(spec: FleetSpec, plan: NodePlan, start: int) -> NodeWindow:
+def _window(spec: FleetSpec, plan: NodePlan, start: int, cpu_pod: Pod | None) -> NodeWindow:
     records = list(window_records(spec, plan, start))
+    if cpu_pod is not None:
+        for one in records:
+            if isinstance(one, Holdings):
+                one.pods = [*one.pods, cpu_pod]
     return NodeWindow(
         *plan.key,
         start,

@@ -24,6 +24,7 @@ from gpuledger.recommend.saving import MONTH_S, Part, saving
 from gpuledger.recommend.show import nothing, shown
 from gpuledger.spend import Span
 from gpuledger.spend.words import money
+from tests.support.changes import CHANGES
 from tests.support.evidence import HOUR_S, MONDAY_S, NANO, PRICE_NANO, evidence, hours, workload
 
 ROOT = Path(__file__).parents[2]
@@ -229,6 +230,17 @@ def test_what_the_ledger_is_unsure_of_widens_the_interval() -> None:
     narrow, wide = (only(evidence(48, workloads=[workload(found)])).saving for found in (sure, unsure))
     assert narrow.nano == wide.nano
     assert (wide.high_nano or 0) - (narrow.high_nano or 0) == pytest.approx(0.02 * PRICE_NANO * 730, rel=1e-6)
+
+
+def test_every_rule_has_a_change_that_the_simulator_carries_out() -> None:
+    """So that `python -m benchmarks.savings` holds each promise against what is realised."""
+    documented_rules = {
+        name
+        for line in DOCUMENT.partition("## The rules")[2].partition("## The saving")[0].splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`([a-z_]+)`", line.split("|")[1])
+    }
+    assert documented_rules == set(CHANGES)
 
 
 def test_one_block_of_evidence_says_nothing_of_its_spread() -> None:

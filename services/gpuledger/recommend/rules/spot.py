@@ -39,7 +39,7 @@ def spot(evidence: Evidence, settings: Settings) -> Iterator[Recommendation]:
             one.subject,
             one.team,
             evidence.span,
-            f"runs on on-demand nodes; {why}",
+            f"runs on on-demand nodes ({one.gpu_model}); {why}",
             "run it on spot nodes: tolerate gpuledger.io/spot and select karpenter.sh/capacity-type: spot",
             "a node may be taken with two minutes' notice: work since the last checkpoint is done again, and "
             f"waits for another node. {_price(seen, settings.spot_price_ratio)}",
