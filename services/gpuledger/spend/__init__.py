@@ -3,10 +3,10 @@
 ``source`` is what reports of a span read: whole hours from the stored sums, the rest from windows.
 """
 
-from gpuledger.spend.fit import fitted
 from gpuledger.spend.ledger import Stretch, source, stretches
 from gpuledger.spend.query import DIMENSIONS, Question, Spending, ask
 from gpuledger.spend.span import Span, span_of
+from gpuledger.tables import fitted
 
 __all__ = [
     "DIMENSIONS",

@@ -11,10 +11,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from gpuledger.spend.fit import fitted
 from gpuledger.spend.query import CATEGORIES, DIMENSIONS, Question, Spending
 from gpuledger.spend.span import Span
 from gpuledger.spend.words import change, duration, gpu_hours, money, percent, sparkline, time_of
+from gpuledger.tables import fitted
 
 COLUMNS = (
     "GPU-h", "used", "effective", "held idle", "unallocated", "unobserved", "total", "share", "before",

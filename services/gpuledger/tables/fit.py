@@ -13,12 +13,18 @@ from rich.text import Text
 
 def fitted(width: int, make: Callable[[Collection[str]], Table], droppable: Sequence[str]) -> Table | Group:
     """The table that ``make`` makes without as few of the ``droppable`` columns as ``width`` asks for, the
-    first of them first; a line says which are left out."""
+    first of them first; a line says which are left out.
+
+    Where that is not enough the table is wider than ``width``: print it with ``crop=False``.
+    """
     console = Console(width=width)
     for count in range(len(droppable) + 1):
         table = make(droppable[:count])
-        if _least_width(console, table) <= width:
+        least = _least_width(console, table)
+        if least <= width:
             break
+    else:
+        table.width = least
     if not count:
         return table
     left_out = ", ".join(droppable[:count])
