@@ -7,6 +7,10 @@ money can be read off: a window of 10 s at 3,600 an hour costs 10.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,23 +21,25 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, apply_topics, framed, register_all
 from gpuledger.configuration import Documents
 from gpuledger.configuration.announcing import Announcer
 from gpuledger.configuration.cli import app
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.records import NodeLayout
-from gpuledger.contract.topics import CHARGES
-from gpuledger.contract.windows import MINUTE_NS, NS_PER_S
+from gpuledger.contract.periods import following, period_of
+from gpuledger.contract.records import NodeLayout, PeriodsVersion
+from gpuledger.contract.topics import CHARGES, PERIODS
+from gpuledger.contract.windows import HOUR_NS, MINUTE_NS, NS_PER_S
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import read_prices
 from gpuledger.warehouse import Warehouse, connect, migrate
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
+from tests.support.children import tied
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, recent_start
 from tests.support.kafka import STACK_DIRECTORY
-from tests.support.processors import Workers
-from tests.support.sink import sink_process, until
+from tests.support.processors import SILENCE_S, Workers
+from tests.support.sink import SinkProcess, until
 
 pytest_plugins = ["tests.support.warehouse"]
 
@@ -62,6 +68,13 @@ class Stack(NamedTuple):
     nodes: list[Node]
     start: int
     directory: Path
+    sinks: list[SinkProcess]
+
+    def another_sink(self) -> None:
+        """A new sink; the one before is killed."""
+        for sink in self.sinks:
+            sink.kill9()
+        self.sinks[:] = [SinkProcess(self.bus, str(self.warehouse.url), CHARGES, "generations-sink")]
 
     def prices(self, always: int, *parts: tuple[int, int, int]) -> Path:
         """A price list: what a second costs, and what instead from this minute to that one."""
@@ -91,6 +104,13 @@ class Stack(NamedTuple):
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
+    def booked(self) -> dict[tuple[str, str], Decimal]:
+        """What is booked, by month and team."""
+        rows = self.warehouse.rows(
+            "SELECT booking_period, team, sum(b.total) FROM bookings AS b GROUP BY 1, 2"
+        )
+        return {(period, team): money for period, team, money in rows if money}
+
     def windows(self) -> dict[tuple[str, int], tuple[int, int, Decimal]]:
         """Of each window in SQL: generation, revision, money; by node and number."""
         rows = self.warehouse.rows(
@@ -101,6 +121,41 @@ class Stack(NamedTuple):
             (node, (at_ms * 10**6 - self.start) // WINDOW_NS): (revision >> 48, revision, money)
             for node, at_ms, revision, money in rows
         }
+
+    def teams(self) -> set[str]:
+        """Who is charged."""
+        return {row[0] for row in self.warehouse.rows("SELECT DISTINCT team FROM charges")}
+
+    def replay(self, *options: str) -> dict[str, Any]:
+        """`gpuledger replay` of all of it, as a process of its own; what it says as JSON."""
+        environment = {
+            **os.environ,
+            "GPULEDGER_KAFKA_BOOTSTRAP": self.bus.kafka_bootstrap,
+            "GPULEDGER_REGISTRY_URL": self.bus.registry_url,
+            "GPULEDGER_PROCESSOR_SILENCE_S": str(SILENCE_S),
+            "XDG_STATE_HOME": str(self.directory),
+        }
+        times = ["--from", self.instant(0), "--to", self.instant(MINUTES), "--processes", "1", "--json"]
+        done = subprocess.run(
+            tied([sys.executable, "-m", "gpuledger", "replay", *times, *options]),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def restated(self, numbers: range) -> set[int]:
+        """The generations of these windows; of each hour all nodes' windows have the same one at any time."""
+        found: dict[int, set[int]] = {}
+        for (_, number), (generation, _, _) in self.windows().items():
+            if number in numbers:
+                hour = (self.start + number * WINDOW_NS) // HOUR_NS
+                found.setdefault(hour, set()).add(generation)
+        assert all(len(generations) == 1 for generations in found.values())
+        return set().union(*found.values())
 
     def money(self) -> list[int]:
         """What each window of the first node costs, in units."""
@@ -126,7 +181,7 @@ def stack(
         workers = Workers(bus, "generations", directory)
         sender = Sender(bus)
         nodes = [SpotNode(NODES[0]), *(Node(key) for key in NODES[1:])]
-        found = Stack(bus, warehouse, workers, sender, nodes, start, directory)
+        found = Stack(bus, warehouse, workers, sender, nodes, start, directory, [])
         found.apply(found.prices(1))
         for node in nodes:
             sender.lifetime(node.lifetime(start, start + WINDOWS * WINDOW_NS))
@@ -134,10 +189,12 @@ def stack(
                 sender.telemetry(node.window(start + number * WINDOW_NS))
         workers.start()
         try:
-            with sink_process(bus, url, CHARGES, "generations-sink"):
-                until(lambda: len(found.windows()) == len(NODES) * WINDOWS, PATIENCE_S)
-                yield found
+            found.another_sink()
+            until(lambda: len(found.windows()) == len(NODES) * WINDOWS, PATIENCE_S)
+            yield found
         finally:
+            for sink in found.sinks:
+                sink.kill9()
             workers.end()
             sender.close()
             warehouse.close()
@@ -152,7 +209,7 @@ def test_a_price_of_the_past_restates_its_windows_and_no_others(stack: Stack) ->
     first, last = (stack.start + minute * MINUTE_NS for minute in (1, 3))
     assert (generation["from_ns"], generation["to_ns"], generation["cause"]) == (first, last, "price")
     inside = range(MINUTE_NS // WINDOW_NS, 3 * MINUTE_NS // WINDOW_NS)
-    until(lambda: all(stack.windows()[key.node, at][0] == 1 for key in NODES for at in inside), PATIENCE_S)
+    until(lambda: stack.restated(inside) == {1}, PATIENCE_S)
     after = stack.windows()
     for place, (number, revision, money) in after.items():
         if place[1] in inside:
@@ -225,3 +282,49 @@ def test_a_spot_price_that_arrives_late_restates_what_was_provisional(stack: Sta
         "SELECT countIf(endsWith(price_ids, ':provisional')) FROM charges WHERE node = 'n1'"
     )
     assert provisional[0][0] == 0
+
+
+def test_what_was_booked_in_a_closed_month_stays_whatever_restates_it(stack: Stack) -> None:
+    """A late record, a dearer price, another team, and a published replay: all of it is booked in the month
+    behind, and the months sum to what the ledger says now."""
+    own = period_of(stack.start + WINDOWS * WINDOW_NS)
+    stack.apply(stack.prices(1))
+    until(lambda: {money for _, _, money in stack.windows().values()} == {A_WINDOW}, PATIENCE_S)
+    before = stack.booked()
+    assert before == {(own, "vision"): len(NODES) * WINDOWS * A_WINDOW}
+    with SchemaRegistry(stack.bus) as registry, Producer(stack.bus, "test") as producer:
+        closed = PeriodsVersion(1, time.time_ns(), own, author="finance")
+        producer.produce_all([Outgoing(PERIODS, b"periods", framed(registry, closed), partition=0)])
+    stack.another_sink()  # it knows from its first record on; others within a minute
+
+    windows = stack.windows()
+    stack.sender.telemetry([stack.nodes[1].calls(stack.start)])
+    until(lambda: stack.windows()["n2", 0][1] > windows["n2", 0][1], PATIENCE_S)
+    assert booked_in(stack, own) == before
+
+    stack.apply(stack.prices(4))
+    until(lambda: {money for _, _, money in stack.windows().values()} == {4 * A_WINDOW}, PATIENCE_S)
+    assert booked_in(stack, own) == before
+    correction = stack.booked()[following(own), "vision"]
+    assert correction == 3 * len(NODES) * WINDOWS * A_WINDOW
+
+    teams = stack.directory / "teams.yaml"
+    teams.write_text("kind: teams\nrules: [{id: all, team: robots, match: {namespace: research}}]\n")
+    stack.apply(teams)
+    until(lambda: stack.teams() == {"robots"}, PATIENCE_S)
+    whole = len(NODES) * WINDOWS * A_WINDOW
+    assert stack.booked() == before | {
+        (following(own), "vision"): -whole,
+        (following(own), "robots"): 4 * whole,
+    }
+
+    published = ["--publish", "--yes", "--cluster", "c", "--policy", "idle=pool"]
+    replayed = stack.replay(*published, "--url", str(stack.warehouse.url))
+    assert replayed["generations"]
+    assert len(stack.teams()) == 2  # the pool's has what robots held idle
+    assert booked_in(stack, own) == before
+    assert sum(stack.booked().values()) == 4 * whole
+
+
+def booked_in(stack: Stack, period: str) -> dict[tuple[str, str], Decimal]:
+    return {key: money for key, money in stack.booked().items() if key[0] == period}

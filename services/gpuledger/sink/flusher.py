@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import Unavailable, WarehouseUnavailable
+from gpuledger.contract.records import Generation
 from gpuledger.logs import EventLog
 from gpuledger.sink import metrics
 from gpuledger.sink.batcher import Batch, Place
-from gpuledger.sink.writer import Writer, nothing_is_closed
+from gpuledger.sink.writer import Writer, nothing_is_announced, nothing_is_closed
 from gpuledger.warehouse.client import Warehouse
 
 FIRST_PAUSE_S = 0.1
@@ -45,9 +46,11 @@ class Flusher:
         connect: Callable[[], Warehouse],
         clock: Clock,
         closed_through: Callable[[int], str] = nothing_is_closed,
+        generation_of: Callable[[int], Generation | None] = nothing_is_announced,
     ) -> None:
         self._connect = connect
         self._closed_through = closed_through
+        self._generation_of = generation_of
         self._clock = clock
         self._stopped = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="warehouse")
@@ -102,9 +105,12 @@ class Flusher:
         if self._storing is not None:
             self._storing.result()
             self._storing = None
-        if self._clock.boot_ns() - self._stored_ns >= HOURS_EVERY_S * NS_PER_S:
-            self._stored_ns = self._clock.boot_ns()
+        now_ns = self._clock.boot_ns()
+        if now_ns - self._stored_ns >= HOURS_EVERY_S * NS_PER_S:
+            self._stored_ns = now_ns
             self._storing = self._thread.submit(self._store)
+        elif self._writer is not None and self._writer.waits:
+            self._storing = self._thread.submit(self._show_waiting)
 
     def close(self) -> None:
         """Stop the thread and close the connection."""
@@ -115,7 +121,7 @@ class Flusher:
     def _ready(self) -> Writer:
         if self._writer is None:
             self._warehouse = self._connect()
-            self._writer = Writer(self._warehouse, self._clock, self._closed_through)
+            self._writer = Writer(self._warehouse, self._clock, self._closed_through, self._generation_of)
         return self._writer
 
     def _disconnect(self) -> None:
@@ -138,7 +144,7 @@ class Flusher:
                     raise
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             except Unavailable as error:
-                log.warning("which months are closed can not be read, waiting", error=str(error))
+                log.warning("what is closed or announced can not be read, waiting", error=str(error))
                 if self._stopped.wait(pause_s):
                     raise
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -153,7 +159,14 @@ class Flusher:
         metrics.WAREHOUSE_AWAY.set(away)
 
     def _store(self) -> None:
+        self._show_waiting()
         try:
             self._ready().store_hours()
         except WarehouseUnavailable as error:
             log.warning("hours not stored, will be tried again", error=str(error))
+
+    def _show_waiting(self) -> None:
+        try:
+            self._ready().show_waiting()
+        except Unavailable as error:
+            log.warning("restated hours not shown, will be tried again", error=str(error))

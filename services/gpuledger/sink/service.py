@@ -15,6 +15,7 @@ from gpuledger.contract.errors import BadRecord, Refused, WarehouseError
 from gpuledger.contract.topics import CHARGES
 from gpuledger.logs import EventLog
 from gpuledger.sink import metrics
+from gpuledger.sink.announced import AnnouncedGenerations
 from gpuledger.sink.batcher import Batcher, Flow, Place
 from gpuledger.sink.decoding import decoded
 from gpuledger.sink.flusher import Flusher
@@ -86,7 +87,9 @@ def run(
         producer = stack.enter_context(Producer(options.bus, "gpuledger-sink"))
         periods = ClosedPeriods(options.bus, clock)
         stack.callback(periods.close)
-        flusher = Flusher(lambda: open_warehouse(options), clock, periods.through)
+        generations = AnnouncedGenerations(options.bus, clock)
+        stack.callback(generations.close)
+        flusher = Flusher(lambda: open_warehouse(options), clock, periods.through, generations.of)
         stack.callback(flusher.close)
         dead_letters = DeadLetters(producer, registry, clock, STAGE)
         parts = _Parts(registry, dead_letters, Batcher(clock), flusher, Lag(clock))

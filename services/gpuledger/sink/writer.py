@@ -9,23 +9,31 @@ ClickHouse remembers it, by the tables' keys for good.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpuledger.contract.clock import Clock
+from gpuledger.contract.records import Generation
 from gpuledger.contract.windows import NS_PER_S, hour_start
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.bookings import BookedHours
 from gpuledger.sink.hours import HourKeeper, Key
 from gpuledger.sink.tables import NS_PER_MS, Arrival
+from gpuledger.sink.waiting import WaitingHeads
 from gpuledger.warehouse.client import Warehouse
 
 
 def nothing_is_closed(at_ns: int) -> str:
     """For a ledger whose months nobody closes."""
     return ""
+
+
+def nothing_is_announced(number: int) -> Generation | None:
+    """For a ledger without generations."""
+    return None
 
 
 class Writer:
@@ -36,15 +44,22 @@ class Writer:
     """
 
     def __init__(
-        self, warehouse: Warehouse, clock: Clock, closed_through: Callable[[int], str] = nothing_is_closed
+        self,
+        warehouse: Warehouse,
+        clock: Clock,
+        closed_through: Callable[[int], str] = nothing_is_closed,
+        generation_of: Callable[[int], Generation | None] = nothing_is_announced,
     ) -> None:
-        """``closed_through`` says which month is the last closed one at an instant (Unix ns), empty: none."""
+        """``closed_through`` says which month is the last closed one at an instant (Unix ns), empty: none;
+        ``generation_of`` what was announced under a number."""
         self._warehouse = warehouse
         self._clock = clock
         self._closed_through = closed_through
+        self._generation_of = generation_of
         self.id = uuid.uuid4().hex
         self._hours = HourKeeper(warehouse, clock, self.id)
         self._booked = BookedHours(warehouse, self._hours)
+        self._waiting = WaitingHeads(warehouse, clock, generation_of)
         self._dirty: set[Key] = set()  # marked by this writer and not stored since: need no second mark
         self._last_mark_ns = 0
 
@@ -78,7 +93,10 @@ class Writer:
 
     def mark(self, arrivals: Sequence[Arrival]) -> None:
         """Step 3: say which hours change, before they do."""
-        hours = {_hour(arrival) for arrival in arrivals} - self._dirty
+        self._mark({_hour(arrival) for arrival in arrivals})
+
+    def _mark(self, keys: Iterable[Key]) -> None:
+        hours = set(keys) - self._dirty
         if not hours:
             return
         # Grows for this writer also when the clock is set back.
@@ -88,8 +106,26 @@ class Writer:
         self._dirty |= hours
 
     def publish(self, batch: Batch) -> None:
-        """Step 4: the heads, which make the rows seen."""
-        self._warehouse.insert_arrow("charge_windows", batch.windows, f"heads {batch.token}")
+        """Step 4: the heads, which make the rows seen; those of a generation once their hour may be shown."""
+        heads = batch.windows
+        numbers = pc.unique(heads["generation"]).to_pylist()
+        announced = [number for number in numbers if number and self._generation_of(number) is not None]
+        restated = pc.is_in(heads["generation"], pa.array(announced, pa.uint16()))
+        live, waiting = heads.filter(pc.invert(restated)), heads.filter(restated)
+        if live.num_rows:
+            self._warehouse.insert_arrow("charge_windows", live, f"heads {batch.token}")
+        if waiting.num_rows:
+            self._waiting.put(waiting, batch.token)
+        self.show_waiting()
+
+    @property
+    def waits(self) -> bool:
+        """Whether heads wait for others of their hour."""
+        return self._waiting.any
+
+    def show_waiting(self) -> None:
+        """Show the hours that are complete, if it is time to look."""
+        self._waiting.show(self._mark)
 
     def store_hours(self) -> int:
         """Store the sums of settled hours that changed; returns how many are clean now.
