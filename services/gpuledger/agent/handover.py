@@ -22,10 +22,10 @@ LEAN_MODULE: Final = "gpuledger.agent.lean"
 ENVIRONMENT: Final = {
     "OPENBLAS_NUM_THREADS": "1",  # nothing here multiplies matrices; each thread would have its own buffers
     "MALLOC_ARENA_MAX": "2",  # else one for each thread, each with its own fragments
-    # columns of a burst are mapped and unmapped alone; glibc would else move that limit up to 32 MB by
-    # itself, and keep as much
-    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(4 << 20),
+    # whole columns of a burst are mapped and unmapped alone, 6 MB less than in a heap with holes; glibc would
+    # else move that limit up to 32 MB by itself, and keep as much
+    "MALLOC_MMAP_THRESHOLD_": str(256 << 10),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 20),
 }
 
 
