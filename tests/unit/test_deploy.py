@@ -12,6 +12,8 @@ import typer
 import yaml
 
 from gpuledger.cli import app
+from gpuledger.contract.windows import DEFAULT_WINDOW_NS
+from gpuledger.inventory.file import read_lives
 from gpuledger.notify.document import AlertmanagerTarget, read_targets
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +116,13 @@ def test_prometheus_scrapes_every_service_where_it_serves_its_metrics(
     assert alertmanagers["static_configs"][0]["targets"] == ["alertmanager:9093"]
 
 
+def test_a_prometheus_on_one_host_scrapes_the_same_services(services: dict[str, dict[str, Any]]) -> None:
+    parsed = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())
+    jobs = [job for job in parsed["scrape_configs"] if job["job_name"] != "dcgm-exporter"]
+    targets = {target for job in jobs for static in job["static_configs"] for target in static["targets"]}
+    assert targets == {f"127.0.0.1:{services[name]['environment']['METRICS']}" for name in RUNNING}
+
+
 def test_the_commands_are_ones_that_there_are(
     services: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +143,11 @@ def test_notify_tells_the_alertmanager_that_is_there() -> None:
     (target,) = read_targets(path.read_text(), str(path))
     assert isinstance(target, AlertmanagerTarget)
     assert target.url == "http://alertmanager:9093"
+
+
+def test_the_example_of_nodes_is_one_that_the_inventory_reads() -> None:
+    lives = read_lives(ROOT / "deploy" / "examples" / "nodes.yaml", "compose", DEFAULT_WINDOW_NS)
+    assert len(lives) == 1
 
 
 def test_no_secret_stands_in_the_file(services: dict[str, dict[str, Any]]) -> None:
