@@ -136,13 +136,17 @@ def test_budgets_are_told_as_their_last_breach_told_of_them(warehouse: Warehouse
         breach("m2", 1, spent_nano=120 * 10**9, at_ns=NOW_NS - 5 * NS_PER_S, **money),
         breach("m1", 2, "resolved", spent_nano=130 * 10**9, at_ns=NOW_NS - 7 * NS_PER_S, **money),
         breach("t1", 1, "pending", budget_id="time", spent_gpu_ns=2 * HOUR_NS, **in_time, **period),
-        breach("o1", 1, "resolved", budget_id="old", period_start_ns=0, period_end_ns=HOUR_NS),
+        breach("i1", 1, rule="idle", spent_nano=3 * 10**9, at_ns=NOW_NS, **money),
+        breach("o1", 1, "firing", budget_id="old", period_start_ns=0, period_end_ns=HOUR_NS),
+        breach("o1", 2, "resolved", budget_id="old", period_start_ns=0, period_end_ns=HOUR_NS),
     ]
     write_breaches(warehouse, [(change, NOW_NS // 10**6) for change in changes])
     found = told(database_url)
     assert found["budget_spent"] == {("money", "EUR"): 120, ("time", "gpu_hours"): 2}
     assert found["budget_remaining"] == {("money", "EUR"): -20, ("time", "gpu_hours"): 6}
-    assert found["breaches_firing"] == {("money", "threshold"): 1, ("time", "threshold"): 0}
+    assert found["breaches_firing"] == {
+        ("money", "idle"): 1, ("money", "threshold"): 1, ("time", "threshold"): 0,
+    }  # fmt: skip
     few = told(database_url, Limits(budgets=1))["budget_amount"]
     assert few == {("money", "EUR"): 100, ("other", "gpu_hours"): 8}
 

@@ -93,6 +93,14 @@ def test_a_named_query_names_the_weakest_evidence_of_what_was_used(
 
 
 @GRAINS
+def test_pods_of_one_name_in_two_clusters_are_two(warehouse: Warehouse, grain: Grain) -> None:
+    """opencost#2979, koku#711: a name is one pod's within its cluster and namespace alone."""
+    write(warehouse, *(charge_set(START, pods=["a"], cluster=name, nano=7) for name in ("east", "west")))
+    found = {(row["cluster"], row["pod"]): row["used"] for row in ask(warehouse, "by_pod", grain)}
+    assert {name for name, pod in found if pod == "a"} == {"east", "west"}
+
+
+@GRAINS
 def test_sm_active_is_called_the_devices_and_is_weighted_with_gpu_time(
     warehouse: Warehouse, grain: Grain
 ) -> None:

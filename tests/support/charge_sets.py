@@ -26,6 +26,7 @@ def charge_set(
     window_start_ns: int,
     rows: int = 3,
     *,
+    cluster: str = "c1",
     node: str = "n1",
     inputs: int = 5,
     generation: int = 0,
@@ -55,7 +56,7 @@ def charge_set(
     columns["priced"] = np.full(rows, int(priced), np.int64)
     columns["effective_known"] = np.arange(rows) % 2
     return ChargeSet(
-        cluster="c1",
+        cluster=cluster,
         node=node,
         window_start_ns=window_start_ns,
         window_length_ns=WINDOW_NS,

@@ -19,12 +19,13 @@ NS_PER_HOUR = 3_600_000_000_000
 GPU_HOURS = "gpu_hours"
 FIRING = "firing"
 _EXISTS = "EXISTS TABLE breaches"
-# The last change of each breach of a period that runs; periods of rolling budgets end at the latest window.
+THRESHOLD = "threshold"  # its breaches tell the whole that is spent; those of other rules tell parts of it
+# The last change of each breach, then those of a period that runs; of rolling budgets it ends at the latest
+# window.
 _QUERY = """
 SELECT budget_id, rule, state, at, currency, spent, amount, spent_gpu_ns, amount_gpu_ns
-FROM (SELECT * FROM breaches WHERE period_end > fromUnixTimestamp({now:UInt32}) OR state = 'firing')
-ORDER BY change DESC
-LIMIT 1 BY id
+FROM (SELECT * FROM breaches ORDER BY change DESC LIMIT 1 BY id)
+WHERE period_end > fromUnixTimestamp({now:UInt32}) OR state = 'firing'
 """
 
 
@@ -52,9 +53,11 @@ def budget_families(breached: Sequence[Breached], limit: int) -> Iterator[GaugeM
     """Spent, amount, what is left and what fires; the ``limit`` budgets with the least left by name."""
     last: dict[str, Breached] = {}
     for one in sorted(breached, key=lambda b: (b.at, b.spent)):
-        last[one.budget] = one
+        if one.rule == THRESHOLD:
+            last[one.budget] = one
     tightest = sorted(last, key=lambda budget: (_left(last[budget]), budget))
-    named = set(tightest[:limit])
+    others = sorted({one.budget for one in breached} - last.keys())
+    named = set([*tightest, *others][:limit])
     sums: dict[tuple[str, str], tuple[Decimal, Decimal]] = {}
     for budget, one in last.items():
         key = (budget if budget in named else OTHER, one.unit)

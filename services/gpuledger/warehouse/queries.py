@@ -70,7 +70,7 @@ class NamedQuery:
 
 BY_TEAM = NamedQuery("by_team", "Who spends: used, idle, total of each team.", "team", usage=False)
 BY_POD = NamedQuery(
-    "by_pod", "The same by pod, with what it did and how well.", "team, namespace, pod", usage=True
+    "by_pod", "The same by pod, with what it did and how well.", "team, cluster, namespace, pod", usage=True
 )
 BY_DEVICE = NamedQuery(
     "by_device",
