@@ -1,11 +1,15 @@
 """Raw events a second from a real Kafka into an archive, on one core, and memory.
 
-    python -m benchmarks.archive
+    python -m benchmarks.archive            (or: python -m benchmarks.archive memory)
 
 An archiver copies what busy nodes sent (2,000 calls a second each) into a directory, checksums and manifest
 included. Seconds are the processor's, of the archiver and of Kafka's client in it. The baseline reads the
 same records with the same client and writes each as a line of JSON with its bytes in base64, as a first
-consumer would, in one file without checksums. Peak memory is told beside it.
+consumer would, in one file without checksums.
+
+Memory (``archive_memory``) is the peak of a process that copies a backlog of 24 hours of a busy node, all at
+once, against that of 4 hours, which is more than the archiver holds already. An hour is the records of
+five minutes, sent again and again: the archiver looks into none of them.
 """
 
 from __future__ import annotations
@@ -19,16 +23,44 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.figures import Runs, write_figure
-from benchmarks.processor import EVENTS, NODES, PARTITIONS, PARTS, STACK_DIRECTORY, WINDOWS, send_fleet
+from benchmarks.processor import (
+    EVENTS,
+    GPUS,
+    NODES,
+    PARTITIONS,
+    PARTS,
+    STACK_DIRECTORY,
+    WINDOW_NS,
+    WINDOWS,
+    node_window,
+    send_fleet,
+)
 from gpuledger.archive.archiver import Archiver
 from gpuledger.archive.store import Directory
-from gpuledger.bus import BusSettings, PartitionReader, apply_topics
+from gpuledger.bus import (
+    BusSettings,
+    Outgoing,
+    PartitionReader,
+    Producer,
+    SchemaRegistry,
+    apply_topics,
+    framed,
+    register_all,
+)
 from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.headers import Kind, RecordHeaders
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.records import EventBatch, Holdings
 from gpuledger.contract.topics import TELEMETRY
+from gpuledger.contract.windows import HOUR_NS
 from gpuledger.localstack import Kafka, Registry
 
 RUNS = 3
+SHORT_HOURS, LONG_HOURS = 4, 24
+CYCLE_WINDOWS = 30
 CALLS = NODES * WINDOWS * PARTS * EVENTS
 
 
@@ -78,8 +110,59 @@ def plain(bus: BusSettings, path: Path) -> float:
     return time.process_time() - start
 
 
+def send_hours(bus: BusSettings, hours: int) -> None:
+    """What a busy node sends in so many hours, in one partition."""
+    rng = np.random.default_rng(7)
+    key, kinds = NodeKey("c", "n0"), {Holdings: Kind.HOLDINGS, EventBatch: Kind.EVENTS}
+    with SchemaRegistry(bus) as registry, Producer(bus, "benchmark") as producer:
+        register_all(registry)
+        cycle = [
+            Outgoing(
+                TELEMETRY,
+                key.key,
+                framed(registry, record),
+                tuple(
+                    RecordHeaders.of(
+                        record.header, kinds.get(type(record), Kind.SAMPLES), isinstance(record, Holdings)
+                    ).to_kafka()
+                ),
+            )
+            for window in range(CYCLE_WINDOWS)
+            for record in node_window(key, WINDOW_NS * (1 + window), window * (PARTS + 2), rng)
+        ]
+        for _ in range(hours * HOUR_NS // WINDOW_NS // CYCLE_WINDOWS):
+            producer.produce_all(cycle)
+
+
+def memory() -> None:
+    """Write build/figures/archive_memory.json."""
+    with tempfile.TemporaryDirectory(prefix="gpuledger-benchmark-") as name:
+        directory = Path(name)
+        with (
+            Kafka(directory / "kafka", STACK_DIRECTORY) as kafka,
+            Registry(directory / "registry", STACK_DIRECTORY) as registry,
+        ):
+            bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
+            apply_topics(bus, partitions=PARTITIONS, replication=1)
+            peaks = []
+            for hours in (SHORT_HOURS, LONG_HOURS - SHORT_HOURS):
+                send_hours(bus, hours)
+                peaks.append(peak_of(bus, directory / f"peak{hours}"))
+    write_figure(
+        "archive_memory",
+        peaks[1],
+        f"bytes, {LONG_HOURS} hours",
+        peaks[0],
+        peaks[1] / peaks[0],
+        1,
+        baseline_name=f"{SHORT_HOURS} hours",
+        shape=f"one node of {GPUS} GPUs, {PARTS} x {EVENTS} events a window, all of it a backlog",
+    )
+
+
 def main() -> None:
-    """Start Kafka and a registry, measure, write build/figures/archive.json."""
+    """Start Kafka and a registry, measure, write build/figures."""
+    memory()
     with tempfile.TemporaryDirectory(prefix="gpuledger-benchmark-") as name:
         directory = Path(name)
         with (
@@ -90,7 +173,6 @@ def main() -> None:
             apply_topics(bus, partitions=PARTITIONS, replication=1)
             send_fleet(bus)
             values = Runs(tuple(archived(bus, directory / f"a{run}") for run in range(RUNS))).rate(CALLS)
-            peak_bytes = peak_of(bus, directory / "peak")
             base = Runs(tuple(plain(bus, directory / f"b{run}") for run in range(RUNS))).rate(CALLS)
             size_bytes = sum(path.stat().st_size for path in (directory / "a0").rglob("*.parquet"))
             lines = (directory / "b0").stat().st_size
@@ -106,12 +188,13 @@ def main() -> None:
         shape=f"{NODES} nodes, {WINDOWS} windows of {PARTS} x {EVENTS} events",
         bytes_per_event=size_bytes / CALLS,
         baseline_bytes_per_event=lines / CALLS,
-        peak_bytes=peak_bytes,
     )
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
+    if sys.argv[1:] == ["memory"]:
+        memory()
+    elif len(sys.argv) == 2:
         archived(BusSettings.load(), Path(sys.argv[1]))
         print(own_peak())
     else:

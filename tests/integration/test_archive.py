@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from moto.server import ThreadedMotoServer
 
 from gpuledger.archive.archiver import ARCHIVED, Archiver
 from gpuledger.archive.compact import compact
-from gpuledger.archive.log import ArchiveLog, chain_of
+from gpuledger.archive.log import IDENTITY, ArchiveLog, chain_of
 from gpuledger.archive.store import Directory, Objects, Store
 from gpuledger.archive.verify import verify
 from gpuledger.archive.writing import commit, lost_to_retention
@@ -129,6 +130,13 @@ def test_an_object_store_holds_the_same_and_refuses_a_second_writer(
         archiver = Archiver(own_bus, objects, SystemClock())
         assert archiver.run(lambda: False, once=True).records == (4 if i == 0 else 3)
         archiver.close()
+        identity = json.loads(objects.get(IDENTITY))
+        del identity["partitions"][topics.PERIODS]  # it was begun before there was that topic
+        objects.put(IDENTITY, json.dumps(identity).encode())
+    archiver = Archiver(own_bus, objects, SystemClock())
+    assert archiver.run(lambda: False, once=True).records == 0
+    archiver.close()
+    assert ArchiveLog(objects).partitions(topics.PERIODS) == 1
     assert_equal(own_bus, objects)
     compact(objects, time.time_ns() // 1_000_000 + 2 * 3_600_000)
     assert_equal(own_bus, objects)

@@ -6,12 +6,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from gpuledger.archive import compact as compaction
 from gpuledger.archive.cli import app
 from gpuledger.archive.compact import compact
+from gpuledger.archive.envelope import ROW_GROUP_BYTES, pack, unpack
 from gpuledger.archive.log import ArchiveLog, chain_of
 from gpuledger.archive.manifest import Commit
 from gpuledger.archive.store import Directory, Store, open_store
@@ -163,3 +166,12 @@ def test_the_commands_say_what_is_there_and_fail_where_it_is_not_whole(store: Di
     failed = runner.invoke(app, ["verify", store.url])
     assert failed.exit_code == 1
     assert "offsets 3 to 8 are in no commit" in failed.stdout
+
+
+def test_a_file_is_made_in_groups_of_rows_that_are_bounded_by_their_bytes() -> None:
+    value = bytes(ROW_GROUP_BYTES // 4)
+    many = [one._replace(value=value) for one in records(0, 10)]
+    data = pack(many)
+    assert unpack(data) == many
+    groups = pq.ParquetFile(pa.BufferReader(data)).metadata
+    assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [4, 4, 2]

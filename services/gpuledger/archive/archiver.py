@@ -26,12 +26,13 @@ ARCHIVED = (
     topics.PRICES,
     topics.TEAMS,
     topics.BUDGETS,
+    topics.PERIODS,
     topics.GENERATIONS,
     topics.DEAD_LETTERS,
 )
 POLL_S = 0.5
-COMMIT_BYTES = 64 << 20  # of a partition, before compression: large enough to read fast, small enough to hold
-HELD_BYTES = 256 << 20  # of all partitions; then the largest is committed early
+COMMIT_BYTES = 32 << 20  # of a partition, before compression: large enough to read fast, small enough to hold
+HELD_BYTES = 64 << 20  # of all partitions; then the largest is committed early
 _log = structlog.get_logger(__name__)
 
 
@@ -86,11 +87,14 @@ class Archiver:
             self._store.create(IDENTITY, json.dumps(ours).encode() + b"\n")
         except FileExistsError:
             theirs = json.loads(self._store.get(IDENTITY))
-            if theirs != ours:  # partitions are fixed for good
+            known = theirs.get("partitions", {})  # they are fixed for good
+            if {**theirs, "partitions": {**partitions, **known}} != ours:
                 raise Refused(
                     f"{self._store.url} is the archive of Kafka cluster {theirs.get('kafka_cluster')}, "
-                    f"and this is {ours['kafka_cluster']}; give another --to"
+                    f"and this is {ours['kafka_cluster']}; give another URL"
                 ) from None
+            if known != partitions:  # it was begun before there was one of the topics
+                self._store.put(IDENTITY, json.dumps(ours).encode() + b"\n")
 
     def _begin(self) -> dict[Place, int]:
         """Go on from the manifest; the last readable offset of each partition, as of now."""

@@ -5,7 +5,8 @@ Topic and partition are the file's metadata, so that a file that was moved still
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from gpuledger.contract.errors import BadRecord
 FORMAT = b"1"
 ZSTD_LEVEL = 3  # batches are delta-coded already: higher levels cost much and win some percent
 ROW_GROUP_RECORDS = 1_000
+ROW_GROUP_BYTES = 4 << 20  # of values; it is what a file takes to be made, beside itself
 _HEADER = pa.struct([pa.field("name", pa.string(), nullable=False), pa.field("value", pa.binary())])
 SCHEMA = pa.schema(
     [
@@ -29,35 +31,52 @@ SCHEMA = pa.schema(
 
 
 def pack(records: Sequence[Incoming]) -> bytes:
-    """One file with the records, of one topic and partition, at least one, in their order."""
+    """One file with the records, of one topic and partition, at least one, in their order.
+
+    Row groups are made one after the other: it takes the room of the file and of one group.
+    """
     topic, partition = records[0].topic, records[0].partition
-    columns = [
-        pa.array([record.offset for record in records], pa.int64()),
-        pa.array([record.timestamp_ms for record in records], pa.int64()),
-        pa.array([record.key for record in records], pa.binary()),
-        pa.array(
-            [[{"name": name, "value": value} for name, value in record.headers] for record in records],
-            pa.list_(_HEADER),
-        ),
-        pa.array([record.value for record in records], pa.binary()),
-    ]
     metadata = {
         b"gpuledger.format": FORMAT,
         b"gpuledger.topic": topic.encode(),
         b"gpuledger.partition": str(partition).encode(),
     }
-    table = pa.Table.from_arrays(columns, schema=SCHEMA.with_metadata(metadata))
-    out = pa.BufferOutputStream()
-    pq.write_table(
-        table,
+    schema = SCHEMA.with_metadata(metadata)
+    out = io.BytesIO()
+    with pq.ParquetWriter(
         out,
-        row_group_size=ROW_GROUP_RECORDS,
+        schema,
         compression="zstd",
         compression_level=ZSTD_LEVEL,
         use_dictionary=["key"],
         write_statistics=["offset", "append_ms"],
-    )
-    return bytes(out.getvalue())
+    ) as writer:
+        for group in _groups(records):
+            writer.write_table(_table(group, schema))
+    return out.getvalue()
+
+
+def _groups(records: Sequence[Incoming]) -> Iterator[Sequence[Incoming]]:
+    first = size_bytes = 0
+    for at, record in enumerate(records):
+        size_bytes += len(record.value or b"")
+        if size_bytes >= ROW_GROUP_BYTES or at + 1 - first >= ROW_GROUP_RECORDS:
+            yield records[first : at + 1]
+            first, size_bytes = at + 1, 0
+    if first < len(records):
+        yield records[first:]
+
+
+def _table(records: Sequence[Incoming], schema: pa.Schema) -> pa.Table:
+    headers = [[{"name": name, "value": value} for name, value in record.headers] for record in records]
+    columns = [
+        pa.array([record.offset for record in records], pa.int64()),
+        pa.array([record.timestamp_ms for record in records], pa.int64()),
+        pa.array([record.key for record in records], pa.binary()),
+        pa.array(headers, pa.list_(_HEADER)),
+        pa.array([record.value for record in records], pa.binary()),
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def unpack(data: bytes, with_values: bool = True) -> list[Incoming]:

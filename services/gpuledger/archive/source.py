@@ -10,9 +10,11 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from gpuledger.bus import BusSettings, Incoming
 from gpuledger.bus.kafka_errors import KAFKA_LOGGER, typed
 from gpuledger.bus.reader import consumer_options, incoming
+from gpuledger.bus.topics import MAX_BATCH_BYTES
 
-FETCH_RECORDS = 1_000
-QUEUE_KBYTES = 4 << 10  # fetched ahead of each partition; memory stays flat with hundreds of them
+FETCH_RECORDS = 200  # of one poll; some megabytes
+QUEUE_KBYTES = 1 << 10  # fetched ahead of each partition; memory stays flat with hundreds of them
+FETCH_BYTES = MAX_BATCH_BYTES  # of one answer of a broker, whatever many partitions have to say
 _GROUP = "gpuledger-unjoined"  # a group id is asked for even by those who only assign
 _DELETED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
@@ -33,7 +35,7 @@ class Source:
 
     def __init__(self, bus: BusSettings) -> None:
         options = consumer_options(bus, "gpuledger-archive", _GROUP).with_options(
-            {"queued.max.messages.kbytes": QUEUE_KBYTES}
+            {"queued.max.messages.kbytes": QUEUE_KBYTES, "fetch.max.bytes": FETCH_BYTES}
         )
         self._consumer = confluent_kafka.Consumer(options, logger=KAFKA_LOGGER)
         self._deleted: list[Place] = []
