@@ -47,6 +47,8 @@ def test_the_quality_of_service_is_read_from_the_path(path: str, qos: str) -> No
 
 
 def test_a_pod_with_user_namespaces_is_found_in_a_name_with_colons() -> None:
+    """kubernetes#130982: the runtime's name is one path element with 2 colons; the uid is in its first
+    part."""
     name = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice:cri-containerd:{CONTAINER}"
     assert pod_from_cgroup(f"/system.slice/{name}") == PodRef(UID, CONTAINER, "burstable")
 

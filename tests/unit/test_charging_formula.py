@@ -105,7 +105,8 @@ def test_slots_of_several_containers_of_a_pod_add_up_and_its_containers_share_it
 
 
 def test_a_burster_relieves_the_holder_who_lends():
-    """CHARGING, Shown: 1 of 4 slots used 0.9 pays 90 %, the three idle holders 1/3 of the remaining 10 %."""
+    """opencost#3900; CHARGING, Shown: 1 of 4 slots used 0.9 pays 90 %, the three idle holders 1/3 of the
+    remaining 10 %."""
     p = pod_process(1, "p")
     held = [Holder(uid, 0) for uid in ("p", "q", "r", "s")]
     charges = charge([state(SHARED, held, [p])], [Calls([p]).busy(0, 9).batch()])

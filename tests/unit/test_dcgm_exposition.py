@@ -68,6 +68,7 @@ def test_a_device_without_instances_has_none_whatever_number_stands_for_it() -> 
 
 
 def test_a_device_value_that_is_copied_to_each_pod_that_shares_it_is_one_value_of_no_pod() -> None:
+    """dcgm-exporter PR#594, #587: three pods carry the device's 0.714. It is one value, 0.714, not 2.142."""
     copies = [line(ENGINE, 0.714, f'pod="gpu-workload-{n}",vgpu="{n}"') for n in range(3)]
     assert only("\n".join(copies)) == (GPU, None, ENGINE, 0.714, None, None, None)
 

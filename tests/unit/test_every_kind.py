@@ -71,6 +71,7 @@ def test_pods_of_one_name_in_two_namespaces_are_two():
 
 
 def test_nodes_and_pods_of_one_name_in_two_clusters_are_charged_apart():
+    """opencost#2979, koku#711: 10 s of money on each, under its own cluster, not 20 s under one name."""
     windows = [window([state(ONE, [Holder("x", 0)])], [Calls([]).batch()])]
     windows.append(replace(windows[0], cluster="other"))
     sets = [charges.to_record() for charges in charge_windows(windows, prices(), Teams())]

@@ -259,7 +259,7 @@ def test_a_measurement_that_missed_a_burst_is_left_aside():
 
 
 def test_an_occupied_share_above_one_is_clamped_and_flagged():
-    """SM and engine active above 1 were seen on MIG devices: the device was busy all the time, no more."""
+    """DCGM#152: engine active 1.04 and SM active 1.2 on MIG. The device was busy all the 10 s, no more."""
     x = pod_process(1, "x")
     measured = [samples([(Field.ENGINE_ACTIVE, i, 1, 1.04) for i in range(10)], 3)]
     measured.append(samples([(Field.SM_ACTIVE, i, 1, 1.2) for i in range(10)], 4))
@@ -272,6 +272,8 @@ def test_an_occupied_share_above_one_is_clamped_and_flagged():
 
 @pytest.mark.parametrize("value", [2.01, 140737488355328.0, 4294967295.0])
 def test_a_ratio_that_no_device_can_have_is_missing(value):
+    """DCGM#199, DCGM#202, dcgm-exporter#418: a blank is no ratio; the calls decide, 4 s, and nothing is
+    clamped."""
     x = pod_process(1, "x")
     measured = [samples([(Field.ENGINE_ACTIVE, i, 1, value) for i in range(10)], 3)]
     charges = charge([state(LAYOUT, [Holder("x", 0)], [x])], [Calls([x]).busy(0, 4).batch()], measured)

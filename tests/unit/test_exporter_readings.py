@@ -76,6 +76,7 @@ def test_energy_is_the_growth_between_two_scrapes_also_over_one_that_lacked_it()
 
 
 def test_a_counter_that_began_anew_is_a_gap_and_counts_on_from_there() -> None:
+    """dcgm-exporter#417: 5000 J, 4 J, 6 J. The fall is a reset: a gap, never -4996 J; then 6 - 4 = 2 J."""
     line = Line()
     line.take({ENERGY: 5_000_000})
     samples, gaps = line.take({ENERGY: 4_000})

@@ -102,8 +102,8 @@ def test_profiling_counters_at_zero_on_an_idle_device_are_zero():
 
 
 def test_an_mps_device_whose_sm_active_is_stuck_is_unobserved():
-    """SM active is declared to be A here, and is 0 beside a client at work: A is missing, never another
-    quantity. The holder of half pays his half as unobserved."""
+    """dcgm-exporter#662: SM active is declared to be A here, and is 0 beside a client at work: A is
+    missing, never another quantity. The holder of half pays his half, 5 s of 10, as unobserved."""
     layout = NodeLayout(devices=[gpu(sharing="mps", replicas=2, sm_active_declared=True)])
     calls = Calls([X]).busy(0, 9)
     charges = charge(
@@ -276,7 +276,7 @@ def test_a_spot_price_that_comes_late_restates_the_window():
     ],
 )
 def test_a_gpu_node_that_a_cpu_pod_keeps_alive_says_so(pod, reason):
-    """karpenter#8447: nobody holds a GPU; a pod without any keeps the node. A DaemonSet's or a finished
-    pod keeps none."""
+    """karpenter#8447: nobody holds a GPU; a pod without any keeps the node: all of its 34138889 nano is
+    unallocated with that reason. A DaemonSet's or a finished pod keeps none."""
     charges = charge([state(LAYOUT, pods=[pod])], [Calls([]).batch()])
     assert row_of(charges, reason=reason)["unallocated_nano"] == RATE_10S

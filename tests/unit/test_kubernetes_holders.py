@@ -147,6 +147,8 @@ def test_an_mps_client_has_its_part_of_the_threads_and_can_only_lower_it(
     "id_", [MIG_UUID, f"MIG-{uuid(0)}/1/0", "nvidia0/gi1", f"{MIG_UUID}::0", "nvidia0/gi1/vgpu0"]
 )
 def test_every_form_of_id_of_a_mig_instance_means_the_instance(id_: str) -> None:
+    """dcgm-exporter#272: the instance at 1 is meant, by its UUID, by its GPU's and two numbers, by minor
+    numbers; one slot of it each time."""
     assert held(holders(given(id_)), with_instances("1g.10gb", "2g.20gb")) == [(U1, 1, 1)]
 
 
@@ -213,7 +215,8 @@ def test_another_vendor_s_gpu_0_is_none_of_ours() -> None:
 
 @pytest.mark.parametrize("name", ["gpu-0-mig-1g12gb-19-0", "gpu-0-mig-1g10gb-19-0"])
 def test_a_claim_of_a_dynamic_mig_instance_means_the_only_one_of_its_profile(name: str) -> None:
-    """Drivers round the memory differently, so the slices decide where no name is equal."""
+    """dcgm-exporter#714, #718: the claim has no UUID. Drivers round the memory differently: 1g12gb and
+    1g10gb both mean the one instance of 1 slice where no name is equal."""
     there = with_instances("1g.12gb", "3g.48gb")
     assert held(holders(claimed(name)), there) == [(U1, 1, 1)]
     parent = {("gpu.nvidia.com", "node-a", name): SliceDevice(parent_uuid=uuid(0), profile="3g.48gb")}

@@ -67,8 +67,8 @@ def held(where):
 
 
 def test_each_instance_costs_its_slices_and_the_rest_is_free():
-    """3g.40gb and 1g.10gb of an 80 GB H100: 3/7 and 1/7. Of the other 3 slices each finds memory, as
-    8 - 4 - 1 = 3 slices of it are left: all 3 are free."""
+    """datadog-agent#45266: 3g.40gb and 1g.10gb of an 80 GB H100: 3/7 and 1/7. Of the other 3 slices each
+    finds memory, as 8 - 4 - 1 = 3 slices of it are left: all 3 are free."""
     where = layout(instance(1, "3g.40gb", 3, 40), instance(2, "1g.10gb", 1, 10))
     assert parts(charge([held(where)]), 7) == {"MIG-1": 3, "MIG-2": 1, "free": 3}
 
