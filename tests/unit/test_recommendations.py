@@ -243,6 +243,17 @@ def test_every_rule_has_a_change_that_the_simulator_carries_out() -> None:
     assert documented_rules == set(CHANGES)
 
 
+@pytest.mark.parametrize(("pods", "stays"), [(1, 0.05), (3, 0.368), (20, 0.861)])
+def test_less_than_three_days_say_no_more_than_their_pods_do(pods: int, stays: float) -> None:
+    """Ten equal hours have no spread. Of n pods that all stayed at least 0.05^(1/n) stay as long again."""
+    parts = [Part(MONDAY_S + number * HOUR_S, HOUR_S, 5 * NANO, 0) for number in range(10)]
+    found = saving(parts, pods)
+    assert (found.low_nano or 0) / (found.nano or 1) == pytest.approx(stays, abs=1e-3)
+    assert (found.low_nano or 0) + (found.high_nano or 0) == pytest.approx(2 * (found.nano or 0), rel=1e-9)
+    week = [Part(MONDAY_S + number * HOUR_S, HOUR_S, 5 * NANO, 0) for number in range(WEEK)]
+    assert saving(week, pods).low_nano == saving(week, pods).nano
+
+
 def test_one_block_of_evidence_says_nothing_of_its_spread() -> None:
     found = saving([Part(0, 3600, 5 * NANO, 0)])
     assert (found.low_nano, found.high_nano) == (0, 2 * (found.nano or 0))

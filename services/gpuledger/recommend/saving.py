@@ -3,8 +3,11 @@
 The saving is a rate: the money of the evidence over its length, times a month of 730 hours. Its interval
 is Student's, 90 %, over blocks of the evidence: days where there are three, else hours. One block says
 nothing of its spread: then the interval is from nothing to twice the saving. What the ledger's evidence
-leaves open (used GPU time lies between two bounds) widens it. Hours follow each other, so intervals from
-hours would be too narrow where use changes from day to day: they are a quarter of the saving at least.
+leaves open (used GPU time lies between two bounds) widens it.
+
+Hours follow each other: they say little of whether a pod is there tomorrow. Of n pods (or nodes) of which
+none was seen leaving, a share of 0.05^(1/n) at least stays for as long again, with 95 % confidence (Clopper and
+Pearson's interval for no event in n trials). An interval from less than three days is never narrower.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from gpuledger.contract.money import NS_PER_HOUR
 MONTH_S = 730 * 3_600
 DAY_S = 86_400
 DAYS_FOR_BLOCKS = 3
-SHORT_SHARE = 0.25  # of the saving, at least, to either side where there are fewer days: pods come and go
+UNLIKELY = 0.05  # one side of a two-sided interval of 90 %
 # Student's t, 95th percentile (90 % two-sided), by degrees of freedom; beyond the table the normal one.
 _T95 = (
     6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753,
@@ -58,8 +61,9 @@ class Saving:
         return Saving(nano, low, high, self.gpu_hours * share)
 
 
-def saving(parts: Sequence[Part]) -> Saving:
-    """The saving a month of what the parts would have saved; at least one part."""
+def saving(parts: Sequence[Part], units: int = 1) -> Saving:
+    """The saving a month of what the parts would have saved; at least one part. ``units`` are the pods or
+    nodes that it rests on, each of which may leave."""
     length_s = sum(part.length_s for part in parts)
     hours = sum(part.gpu_ns for part in parts) / NS_PER_HOUR * MONTH_S / length_s
     priced = [part for part in parts if part.nano is not None]
@@ -68,7 +72,7 @@ def saving(parts: Sequence[Part]) -> Saving:
     mean = sum(part.nano or 0 for part in priced) * MONTH_S / length_s
     half = _half(_blocks(priced), mean)
     if len({part.start_s // DAY_S for part in parts}) < DAYS_FOR_BLOCKS:
-        half = max(half, SHORT_SHARE * mean)
+        half = max(half, (1 - UNLIKELY ** (1 / units)) * mean)
     half += sum(part.unsure_nano for part in priced) * MONTH_S / length_s
     return Saving(round(mean), max(0, round(mean - half)), round(mean + half), hours)
 

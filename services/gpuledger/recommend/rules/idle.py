@@ -59,7 +59,7 @@ def _recommendation(evidence: Evidence, one: WorkloadUse, run: Sequence[Hour]) -
         change,
         "the first request after a pause waits for the model to load; what is only in device memory is lost. "
         "The team's bill falls at once, the fleet's when the freed GPUs are consolidated or given to others",
-        saving([_part(evidence, hour, _held_now(evidence, run)) for hour in run]),
+        saving([_part(evidence, hour, _held_now(evidence, run)) for hour in run], one.pods),
         one.currency,
     )
 

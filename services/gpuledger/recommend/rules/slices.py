@@ -60,7 +60,7 @@ def slices(evidence: Evidence, settings: Settings) -> Iterator[Recommendation]:
             f"hour needs {100 * need.share:.0f} % of one and {need.memory_bytes / (1 << 30):.1f} GiB",
             fit.change,
             f"{fit.risk}. A busier hour than any in the evidence would be slower",
-            saving(parts).of(1 - fit.share),
+            saving(parts, one.pods).of(1 - fit.share),
             one.currency,
             fit.manifests,
         )

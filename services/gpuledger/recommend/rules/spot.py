@@ -32,7 +32,8 @@ def spot(evidence: Evidence, settings: Settings) -> Iterator[Recommendation]:
             continue  # spot costs no less
         whole = saving(
             [part(evidence, hour, hour.total_nano, hour.total_ns) for hour in one.hours]
-            + [part(evidence, Hour(at, 0), 0, 0) for at in _absent(evidence, one)]
+            + [part(evidence, Hour(at, 0), 0, 0) for at in _absent(evidence, one)],
+            one.pods,
         )
         yield Recommendation(
             SPOT,
