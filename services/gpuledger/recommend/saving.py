@@ -6,8 +6,8 @@ nothing of its spread: then the interval is from nothing to twice the saving. Wh
 leaves open (used GPU time lies between two bounds) widens it.
 
 Hours follow each other: they say little of whether a pod is there tomorrow. Of n pods (or nodes) of which
-none was seen leaving, a share of 0.05^(1/n) at least stays for as long again, with 95 % confidence (Clopper and
-Pearson's interval for no event in n trials). An interval from less than three days is never narrower.
+none was seen leaving, a share of 0.05^(1/n) at least stays for as long again, with 95 % confidence (Clopper
+and Pearson's interval for no event in n trials). An interval from less than three days is never narrower.
 """
 
 from __future__ import annotations
