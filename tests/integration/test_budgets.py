@@ -5,25 +5,27 @@ from __future__ import annotations
 import getpass
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from gpuledger.budgets import Window, lines_of
+from gpuledger.budgets import Replaced, Window, lines_of
 from gpuledger.budgets.cli import budget_app
 from gpuledger.budgets.replaced import replaced
 from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
 from gpuledger.cli import app
 from gpuledger.configuration.publish import Documents
 from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.records import Generation
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import read_documents
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse
 from tests.support.budget_workers import BudgetWorkers, Ledger, spent
-from tests.support.charge_sets import WINDOW_NS, arrival, charge_set, recent_window_ns
+from tests.support.charge_sets import HOUR_NS, WINDOW_NS, arrival, charge_set, recent_window_ns
 
 pytest_plugins = ["tests.support.warehouse"]
 
@@ -125,15 +127,47 @@ def test_a_note_on_a_breach_that_is_not_there_is_refused(
 
 def test_the_rows_that_are_replaced_are_those_that_were_counted(warehouse: Warehouse) -> None:
     old, new = charge_set(DAY_START, 3, inputs=1), charge_set(DAY_START, 4, inputs=2)
-    first, second = arrival(old, 0), arrival(new, 1)
+    first, second = arrival(old, 0), arrival(replace(new, price_version=2), 1)
     writer = Writer(warehouse, SystemClock())
     writer.write(Batch([first]))
     writer.write(Batch([second]))
     window = Window(old.cluster, old.node, DAY_START)
     by_revision = replaced(warehouse, {window: first.revision}, 0)[window]
-    assert by_revision.lines == lines_of(old)
-    assert by_revision.price_version == old.price_version
+    assert by_revision == Replaced(first.revision, 1, lines_of(old))
     by_time = replaced(warehouse, {window: None}, second.received_ms + 1)[window]
-    assert (by_time.revision, by_time.lines) == (second.revision, lines_of(new))
+    assert by_time == Replaced(second.revision, 2, lines_of(new))
     assert replaced(warehouse, {window: None}, first.received_ms) == {}
     assert replaced(warehouse, {window._replace(node="other"): None}, second.received_ms + 1) == {}
+
+
+def test_a_set_that_comes_again_unchanged_keeps_the_time_at_which_it_came_first(warehouse: Warehouse) -> None:
+    writer = Writer(warehouse, SystemClock())
+    rows, none = charge_set(DAY_START, 3), charge_set(DAY_START + WINDOW_NS, 0)
+    firsts = [arrival(rows, 0), arrival(none, 1)]
+    again = [replace(one, offset=one.offset + 2, received_ms=one.received_ms + 600_000) for one in firsts]
+    writer.write(Batch(firsts))
+    writer.write(Batch(again))
+    warehouse.command("OPTIMIZE TABLE charge_rows FINAL")
+    warehouse.command("OPTIMIZE TABLE charge_revisions FINAL")
+    windows = [Window("c1", "n1", one.charges.window_start_ns) for one in firsts]
+    found = replaced(warehouse, dict.fromkeys(windows), again[0].received_ms)
+    assert found == {
+        windows[0]: Replaced(firsts[0].revision, 1, lines_of(rows)),
+        windows[1]: Replaced(firsts[1].revision, 1, ()),  # withdrawn
+    }
+
+
+def test_a_revision_whose_head_waits_for_its_hour_is_known(warehouse: Warehouse) -> None:
+    announced = Generation(1, 0, DAY_START, DAY_START + HOUR_NS, price_version=2, team_version=0)
+    writer = Writer(warehouse, SystemClock(), generation_of={1: announced}.get)
+    old = [arrival(charge_set(DAY_START + place * WINDOW_NS), place) for place in range(2)]
+    writer.write(Batch(old))
+    one = arrival(replace(charge_set(DAY_START, generation=1), price_version=2), 2)
+    writer.write(Batch([one]))  # of two windows, so it waits
+    window = Window("c1", "n1", DAY_START)
+    head = warehouse.rows("SELECT max(generation) FROM charge_windows FINAL")
+    assert head == [(0,)]
+    assert replaced(warehouse, {window: None}, one.received_ms + 1)[window] == Replaced(
+        one.revision, 2, lines_of(one.charges)
+    )
+    assert replaced(warehouse, {window: old[0].revision}, 0)[window].price_version == 1

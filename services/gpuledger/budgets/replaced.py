@@ -15,26 +15,47 @@ _PAYER = "team, cost_centre, namespace, workload, gpu_model, pod, currency"
 _AMOUNTS = ", ".join(
     [f"sum({name}_ns)" for name in CATEGORIES] + [f"sum(ifNull({name}, 0))" for name in CATEGORIES]
 )
-# Every revision that came in is in charge_rows, also after it was replaced.
-_REVISIONS = """
-SELECT cluster, node, toUnixTimestamp64Milli(window_start), max(revision)
-FROM charge_rows FINAL
-WHERE (cluster, node, toUnixTimestamp64Milli(window_start)) IN {windows:Array(Tuple(String, String, Int64))}
-  AND received_at < fromUnixTimestamp64Milli({before_ms:Int64})
-GROUP BY cluster, node, window_start
+_START = "toUnixTimestamp64Milli(window_start)"
+# Every revision that came in is in charge_revisions, also after it was replaced, with the time at which it
+# came first. Rows say the same of what came before that table was there, but with the last time.
+_REVISIONS = f"""
+SELECT cluster, node, start_ms, max(revision)
+FROM
+(
+    SELECT cluster, node, {_START} AS start_ms, revision, first_received_at AS at
+    FROM charge_revisions
+    WHERE (cluster, node, {_START}) IN {{windows:Array(Tuple(String, String, Int64))}}
+    UNION ALL
+    SELECT cluster, node, {_START} AS start_ms, revision, received_at AS at
+    FROM charge_rows
+    WHERE (cluster, node, {_START}) IN {{windows:Array(Tuple(String, String, Int64))}}
+)
+WHERE at < fromUnixTimestamp64Milli({{before_ms:Int64}})
+GROUP BY cluster, node, start_ms
 """
 _ROWS = f"""
-SELECT cluster, node, toUnixTimestamp64Milli(window_start), revision, {_PAYER}, {_AMOUNTS}
+SELECT cluster, node, {_START}, revision, {_PAYER}, {_AMOUNTS}
 FROM charge_rows FINAL
-WHERE (cluster, node, toUnixTimestamp64Milli(window_start), revision)
+WHERE (cluster, node, {_START}, revision)
   IN {{windows:Array(Tuple(String, String, Int64, UInt64))}}
 GROUP BY cluster, node, window_start, revision, {_PAYER}
 """
-_PRICES = """
-SELECT cluster, node, toUnixTimestamp64Milli(window_start), any(price_version)
-FROM charge_windows FINAL
-WHERE (cluster, node, toUnixTimestamp64Milli(window_start)) IN {windows:Array(Tuple(String, String, Int64))}
-GROUP BY cluster, node, window_start
+# Of what came before charge_revisions was there, the version of the head is the nearest that is known.
+_PRICES = f"""
+SELECT cluster, node, start_ms, argMin(price_version, place)
+FROM
+(
+    SELECT cluster, node, {_START} AS start_ms, revision, price_version, 0 AS place
+    FROM charge_revisions
+    WHERE (cluster, node, {_START}, revision)
+      IN {{windows:Array(Tuple(String, String, Int64, UInt64))}}
+    UNION ALL
+    SELECT cluster, node, {_START} AS start_ms, revision, price_version, 1 AS place
+    FROM charge_windows FINAL
+    WHERE (cluster, node, {_START})
+      IN arrayMap(w -> (w.1, w.2, w.3), {{windows:Array(Tuple(String, String, Int64, UInt64))}})
+)
+GROUP BY cluster, node, start_ms
 """
 
 
@@ -42,7 +63,7 @@ def replaced(
     warehouse: Warehouse, asked: Mapping[Window, int | None], before_ms: int
 ) -> dict[Window, Replaced]:
     """What is counted of each window: by its revision, or where that is None of the greatest revision that
-    was appended before ``before_ms``. Windows without rows are left out. Raises WarehouseUnavailable."""
+    first came before ``before_ms``. Windows that did not are left out. Raises WarehouseUnavailable."""
     found: dict[Window, Replaced] = {}
     windows = list(asked)
     for low in range(0, len(windows), WINDOWS_A_QUESTION):
@@ -68,13 +89,11 @@ def _rows(warehouse: Warehouse, revisions: Mapping[Window, int]) -> dict[Window,
         lines.setdefault(Window(cluster, node, int(start_ms) * NS_PER_MS), []).append((payer, amounts))
     prices = {
         Window(cluster, node, int(start_ms) * NS_PER_MS): int(version)
-        for cluster, node, start_ms, version in warehouse.rows(
-            _PRICES, {"windows": [_key(window) for window in revisions]}
-        )
+        for cluster, node, start_ms, version in warehouse.rows(_PRICES, {"windows": keys})
     }
     return {
-        window: Replaced(revisions[window], prices.get(window, 0), joined(rows))
-        for window, rows in lines.items()
+        window: Replaced(revision, prices.get(window, 0), joined(lines.get(window, ())))
+        for window, revision in revisions.items()
     }
 
 
