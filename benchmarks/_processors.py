@@ -15,6 +15,17 @@ def cpu_s() -> float:
     return sum(map(_ticks, _family(os.getpid()))) / _TICKS_PER_S
 
 
+def cpu_of_s(pid: int) -> float:
+    """User and system seconds of one process."""
+    return _ticks(pid) / _TICKS_PER_S
+
+
+def peak_bytes(pid: int) -> int:
+    """The most resident memory that a living process had."""
+    status = Path("/proc", str(pid), "status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
+
+
 def _family(pid: int) -> Iterator[int]:
     yield pid
     for task in Path("/proc", str(pid), "task").iterdir():

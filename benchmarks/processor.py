@@ -8,12 +8,12 @@ broker's own timestamps: the events of all windows charged after the first arriv
 first arrival to the last; beside it stands how many times faster that is than these nodes make them, which
 is how fast a worker catches up. The baseline is what a first Faust program would be: one record an event,
 decoded with fastavro and added up in a dict. Both run alone, one after the other, beside the broker on the
-same machine.
+same machine. Events a second of a core are said too, by the CPU time of both programs, all their threads
+and the kernel's part included: what else the machine does makes little difference to those.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -23,9 +23,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import numpy as np
 
+from benchmarks._plain_agent import Rates, create_topic, run, send
+from benchmarks._processors import cpu_of_s
 from benchmarks.figures import write_figure
 from gpuledger.bus import (
     BusSettings,
@@ -65,25 +66,13 @@ STACK_DIRECTORY = Path("build/stack")
 WINDOW_NS = 10_000_000_000
 PARTITIONS = 4
 NODES = 16
-WINDOWS = 30
+WINDOWS = 60
 PARTS = 5  # event batches of a window
 EVENTS = 4_000  # of a batch: a node of eight busy GPUs makes some 2,000 calls a second
 GPUS = 8
 RUNS = 3
-BASELINE_RECORDS = 60_000
-BASELINE_TOPIC = "plain-events"
-BASELINE_SCHEMA = {
-    "type": "record",
-    "name": "Event",
-    "fields": [
-        {"name": "node", "type": "string"},
-        *(
-            {"name": name, "type": "long"}
-            for name in ("time_ns", "pid", "device", "operation", "duration_ns", "bytes", "launched_threads")
-        ),
-    ],
-}
 TIMEOUT_S = 300.0
+LOOK_S = 0.1
 
 
 def node_window(key: NodeKey, start: int, sequence: int, rng: np.random.Generator) -> Iterator[Any]:
@@ -187,8 +176,8 @@ def sets_written(bus: BusSettings) -> int:
         return sum(reader.bounds(topics.CHARGES, partition)[1] for partition in range(PARTITIONS))
 
 
-def run_worker(bus: BusSettings, directory: Path) -> float:
-    """Events a second of one worker over all that was sent, and charged alone."""
+def run_worker(bus: BusSettings, directory: Path) -> Rates:
+    """One worker over all that was sent, and charged alone."""
     environment = {
         **os.environ,
         "GPULEDGER_KAFKA_BOOTSTRAP": bus.kafka_bootstrap,
@@ -198,11 +187,17 @@ def run_worker(bus: BusSettings, directory: Path) -> float:
     }
     worker = subprocess.Popen([sys.executable, "-m", "gpuledger.processor"], env=environment)
     deadline = time.monotonic() + TIMEOUT_S
+    begun: tuple[int, float] | None = None  # sets and CPU seconds, when the first sets were seen
     try:
         while (found := sets_written(bus)) < NODES * WINDOWS:
             if worker.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"the worker charged {found} of {NODES * WINDOWS} windows")
-            time.sleep(1)
+            if found and begun is None:
+                begun = found, cpu_of_s(worker.pid)
+            time.sleep(LOOK_S)
+        if begun is None:
+            raise SystemExit(f"the worker charged all within {LOOK_S} s: too few windows")
+        spent_s = cpu_of_s(worker.pid) - begun[1]
     finally:
         worker.terminate()
         worker.wait(30)
@@ -210,82 +205,16 @@ def run_worker(bus: BusSettings, directory: Path) -> float:
     assert {state for _, state in sets} == {"complete"}
     times = [at for at, _ in sets]
     later = sum(at > times[0] for at in times)
-    return later * PARTS * EVENTS / ((times[-1] - times[0]) / 1000)
-
-
-def run_baseline(bus: BusSettings, directory: Path) -> float:
-    """Records a second of the plain agent."""
-    environment = {**os.environ, "BOOTSTRAP": bus.kafka_bootstrap, "DATA": str(directory)}
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.processor", "plain-agent"],
-        env=environment,
-        stdout=subprocess.PIPE,
-        timeout=TIMEOUT_S,
-        check=True,
-        text=True,
+    events = PARTS * EVENTS
+    return Rates(
+        later * events / ((times[-1] - times[0]) / 1000), (NODES * WINDOWS - begun[0]) * events / spent_s
     )
-    return float(done.stdout.split()[-1])
-
-
-def send_plain(bus: BusSettings) -> None:
-    """One record an event."""
-    rng = np.random.default_rng(7)
-    parsed = fastavro.parse_schema(BASELINE_SCHEMA)
-
-    def record(number: int) -> Outgoing:
-        out = io.BytesIO()
-        gpu = int(rng.integers(0, GPUS))
-        event = {
-            "node": f"n{number % NODES}", "time_ns": 1_700_000_000_000_000_000 + number, "pid": 100 + gpu,
-            "device": gpu, "operation": 1, "duration_ns": 4_000, "bytes": 0, "launched_threads": 1 << 16,
-        }  # fmt: skip
-        fastavro.schemaless_writer(out, parsed, event)
-        return Outgoing(BASELINE_TOPIC, f"n{number % NODES}".encode(), out.getvalue())
-
-    with Producer(bus, "benchmark-plain") as producer:
-        producer.produce_all(record(number) for number in range(BASELINE_RECORDS))
-
-
-def plain_agent() -> None:
-    """A first Faust program: one record an event, one dict of sums."""
-    import faust  # only in the baseline's own process
-
-    app = faust.App(
-        f"plain-{os.getpid()}",
-        broker=f"kafka://{os.environ['BOOTSTRAP']}",
-        consumer_auto_offset_reset="earliest",
-        datadir=os.environ["DATA"],
-        store="memory://",
-        topic_allow_declare=False,
-        topic_disable_leader=True,
-        web_enabled=False,
-    )
-    topic = app.topic(
-        BASELINE_TOPIC, key_type=bytes, key_serializer="raw", value_type=bytes, value_serializer="raw"
-    )
-    parsed = fastavro.parse_schema(BASELINE_SCHEMA)
-    sums: dict[tuple[Any, Any, Any], int] = {}
-
-    async def add_up(stream: Any) -> None:
-        count, began = 0, 0.0
-        async for value in stream:
-            event: Any = fastavro.schemaless_reader(io.BytesIO(value), parsed, None)
-            key = (event["node"], event["pid"], event["time_ns"] // WINDOW_NS)
-            sums[key] = sums.get(key, 0) + event["duration_ns"]
-            began = began or time.perf_counter()
-            count += 1
-            if count == BASELINE_RECORDS:
-                os.write(1, f"{count / (time.perf_counter() - began)}\n".encode())
-                os._exit(0)
-
-    app.agent(topic)(add_up)
-    faust.Worker(app, loglevel="ERROR", redirect_stdouts=False).execute_from_commandline()
 
 
 def main() -> None:
     """Start Kafka and a registry, measure, write build/figures/processor.json."""
     values, baselines = [], []
-    for run in range(RUNS):
+    for number in range(RUNS):
         with tempfile.TemporaryDirectory(prefix="gpuledger-benchmark-") as name:
             directory = Path(name)
             with (
@@ -294,13 +223,15 @@ def main() -> None:
             ):
                 bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
                 apply_topics(bus, partitions=PARTITIONS, replication=1)
-                create_plain_topic(bus)
+                create_topic(bus, PARTITIONS)
                 send_fleet(bus)
-                send_plain(bus)
+                send(bus)
                 values.append(run_worker(bus, directory / "worker"))
-                baselines.append(run_baseline(bus, directory / "plain"))
-        print(f"run {run + 1}: {values[-1]:,.0f} events/s, plain {baselines[-1]:,.0f}", flush=True)
-    value, baseline = float(np.median(values)), float(np.median(baselines))
+                baselines.append(run(bus, directory / "plain"))
+        print(f"run {number + 1}: {values[-1]}, plain {baselines[-1]}", flush=True)
+    value, of_core = np.median(values, axis=0).tolist()
+    baseline, baseline_of_core = np.median(baselines, axis=0).tolist()
+    print(f"of a core: {of_core:,.0f} events/s, {of_core / baseline_of_core:,.0f} times the plain agent's")
     write_figure(
         "processor",
         value,
@@ -308,24 +239,15 @@ def main() -> None:
         baseline,
         value / baseline,
         RUNS,
-        spread=[min(values), max(values)],
+        spread=[min(values).a_second, max(values).a_second],
+        a_core_second=of_core,
+        baseline_a_core_second=baseline_of_core,
+        ratio_of_core=of_core / baseline_of_core,
         baseline_name="a plain Faust agent: one record an event, fastavro, a dict of sums",
         times_real_time=value / (NODES * PARTS * EVENTS / (WINDOW_NS / 1e9)),
         shape=f"{NODES} nodes of {GPUS} GPUs, {WINDOWS} windows of {PARTS} batches of {EVENTS} events",
     )
 
 
-def create_plain_topic(bus: BusSettings) -> None:
-    """The baseline's topic, with as many partitions."""
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
-    client = AdminClient(bus.client_config())
-    client.create_topics([NewTopic(BASELINE_TOPIC, PARTITIONS, 1)])[BASELINE_TOPIC].result()
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["plain-agent"]:
-        plain_agent()
-    else:
-        main()
+    main()
