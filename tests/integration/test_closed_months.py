@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,7 @@ pytest_plugins = ["tests.support.warehouse"]
 START = recent_window_ns()
 OWN = period_of(START)
 NEXT, THIRD = following(OWN), following(following(OWN))
+PAGE = (Path(__file__).parents[2] / "docs" / "periods.md").read_text()
 Invoices = dict[tuple[str, str], Decimal]  # by month and team
 
 
@@ -202,3 +205,21 @@ def _amounts(sets: Sequence[ChargeSet]) -> Amounts:
             columns = (one.used_nano, one.held_idle_nano, one.unallocated_nano, one.unobserved_nano)
             found[name] = found.get(name, 0) + sum(int(column[row]) for column in columns)
     return found
+
+
+def test_the_queries_of_the_page_are_answered(warehouse: Warehouse) -> None:
+    """Of a month with 4 for each of three pods, one of which cost 1 more after it was closed."""
+    months = Months()
+    writer = Writer(warehouse, SystemClock(), months.through)
+    writer.write(batch(charge_set(START, nano=10**9)))
+    months.close()
+    dearer = charge_set(START, nano=10**9, inputs=6)
+    dearer.held_idle_nano[2] += 10**9
+    writer.write(batch(dearer))
+    queries = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+    invoice, corrections = (warehouse.rows(query.replace("2026-12", NEXT)) for query in queries)
+    one = Decimal(1)
+    assert [tuple(row) for row in invoice if row[-1]] == [("team-a", "", "USD", 0, one, one)]
+    assert [(row[0], row[3], row[4], row[6]) for row in corrections if row[6]] == [
+        (OWN, "pod-2", "team-a", one)
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,23 @@ from gpuledger.bus import (
 )
 from gpuledger.configuration import Documents
 from gpuledger.configuration.cli import app
+from gpuledger.configuration.periods import Periods
+from gpuledger.configuration.periods_cli import app as periods_app
 from gpuledger.configuration.prices_cli import app as prices_app
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import Refused
+from gpuledger.contract.periods import period_of
 from gpuledger.contract.records import ChargeSet, PriceBookVersion, decode_as
-from gpuledger.contract.topics import CHARGES, PRICES, TEAMS
-from gpuledger.contract.windows import NS_PER_S
+from gpuledger.contract.topics import CHARGES, PERIODS, PRICES, TEAMS
+from gpuledger.contract.windows import HOUR_NS, NS_PER_S
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import InvalidDocument, read_prices
 from gpuledger.pricing.yaml_values import instant_ns
+from gpuledger.sink.batcher import Batch
+from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse
+from tests.support.charge_sets import arrival, charge_set
 from tests.support.kafka import STACK_DIRECTORY
 
 pytest_plugins = ["tests.support.warehouse"]
@@ -60,7 +67,7 @@ def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 def ledger(own_kafka: Kafka, registry: Registry) -> BusSettings:
     """An empty ledger: it matters whether anything was ever published or charged."""
     admin = AdminClient({"bootstrap.servers": own_kafka.bootstrap})
-    old = [name for name in (PRICES, TEAMS, CHARGES) if name in admin.list_topics(timeout=10).topics]
+    old = [name for name in (PRICES, TEAMS, CHARGES, PERIODS) if name in admin.list_topics(timeout=10).topics]
     for deleted in admin.delete_topics(old).values() if old else ():
         deleted.result()
     while any(name in admin.list_topics(timeout=10).topics for name in old):
@@ -233,3 +240,54 @@ def test_what_was_committed_to_and_not_used_is_shown_and_published(
         instant_ns(f"2025-07-01T00:0{minute}:00Z") for minute in (2, 3, 4)
     ]
     assert sum(int(one.unallocated_nano.sum()) for one in found) == 6 * 10**9
+
+
+def closing(ledger: BusSettings, url: str, *arguments: str, said: str = "") -> Result:
+    """`gpuledger period`."""
+    places = {
+        "GPULEDGER_KAFKA_BOOTSTRAP": ledger.kafka_bootstrap,
+        "GPULEDGER_REGISTRY_URL": ledger.registry_url,
+        "GPULEDGER_WAREHOUSE_URL": url,
+    }
+    return CliRunner(env=places).invoke(periods_app, list(arguments), input=said)
+
+
+def test_a_month_is_closed_after_what_is_booked_in_it_was_shown_and_listed_since(
+    ledger: BusSettings, warehouse: Warehouse
+) -> None:
+    """An hour of last month cost 4 for each of three pods; it is closed once, and this month is not over."""
+    now = time.time_ns()
+    this = period_of(now)
+    last = period_of(end_ns_before(now) - 1)
+    start = end_ns_before(now) - HOUR_NS
+    url = str(warehouse.url)
+    Writer(warehouse, SystemClock()).write(Batch([arrival(charge_set(start, nano=10**9))]))
+    assert "No month is closed." in closing(ledger, url, "list").stdout
+    for refused, why in ((this, "is not over before"), ("2026-13", "is no month"), (last, "nobody is there")):
+        assert why in str(closing(ledger, url, "close", refused).exception)
+    assert isinstance(closing(ledger, url, "close", last, "--json").exception, Refused)
+    assert not Periods(ledger, SystemClock()).versions()
+
+    done = closing(ledger, url, "close", last, "--yes", "--author", "finance", "--comment", "invoiced")
+    assert done.exception is None, done.exception
+    assert f"Booked in {last}: 12.000000000 USD." in done.stdout
+    assert f"{last} is closed for all that is charged from" in done.stdout
+    (listed,) = json.loads(closing(ledger, url, "list", "--json").stdout)["periods"]
+    assert listed.pop("active_from_ns") >= now + 60 * NS_PER_S
+    booked = [{"currency": "USD", "total": "12.000000000", "corrections": "0.000000000"}]
+    assert listed == {
+        "version": 1,
+        "period": last,
+        "author": "finance",
+        "comment": "invoiced",
+        "booked": booked,
+    }
+    assert "is closed already" in str(closing(ledger, url, "close", last, "--yes").exception)
+    table = closing(ledger, url, "list").stdout
+    assert all(text in table for text in (last, "finance", "invoiced", "12.000000000 USD"))
+
+
+def end_ns_before(at_ns: int) -> int:
+    """Where the month of an instant begins."""
+    first = datetime.fromtimestamp(at_ns // NS_PER_S, UTC).replace(day=1, hour=0, minute=0, second=0)
+    return int(first.timestamp()) * NS_PER_S

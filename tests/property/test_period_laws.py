@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuledger.contract.periods import Booked, keep
 from tests.support.booked_months import HOURS, PERIODS, Amounts, Ledger
+
+PAGE = (Path(__file__).parents[2] / "docs" / "periods.md").read_text()
 
 amounts = st.dictionaries(st.sampled_from("abc"), st.integers(1, 1000), max_size=3)
 steps = st.lists(
@@ -93,3 +96,28 @@ def test_states_are_kept_in_order_whatever_order_they_are_read_in():
         assert keep(kept, "2026-11", "2027-01", 9) is None
         assert keep(kept, "2026-11", "2027-02", 9) == Booked("2027-02", "2027-02", 9)
     assert keep((), "2026-12", "2026-11", 5) is None
+
+
+def test_the_pages_table_is_what_the_definition_says():
+    """docs/periods.md: a discount, another team, and the discount taken back, in three months."""
+    ledger = Ledger(hours=("2026-11",), first="2026-11")
+    steps = [
+        ("5 December", "November is closed", {"vision": 122900}, True),
+        ("10 December", "a discount of 10 % for November", {"vision": 110610}, False),
+        ("20 December", "the pod is another team's", {"robots": 110610}, False),
+        ("6 January", "December is closed", None, True),
+        ("10 January", "the discount is taken back", {"robots": 122900}, False),
+    ]
+    for when, what, state, closes in steps:
+        if state is not None:
+            ledger.restate(0, state)
+        if closes:
+            ledger.close()
+        months = [cell(ledger.invoice(month)) for month in ("2026-11", "2026-12", "2027-01")]
+        row = [when, what, cell(ledger.present(0)), *months]
+        assert "".join(f"| {text} " if text else "| " for text in row) + "|" in PAGE
+
+
+def cell(invoice: Amounts) -> str:
+    teams = sorted(invoice, key=("vision", "robots").index)
+    return ", ".join(f"{team} {invoice[team] / 100:.2f}".replace("-", "\N{MINUS SIGN}") for team in teams)

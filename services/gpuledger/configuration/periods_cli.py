@@ -103,9 +103,13 @@ def _booked(url: str | None, period: str) -> list[dict[str, str]] | None:
     with opened(url) as warehouse:
         rows = warehouse.rows(_BOOKED, {"period": period})
     return [
-        {"currency": currency, "total": f"{total or 0:f}", "corrections": f"{corrections or 0:f}"}
+        {"currency": currency, "total": _money(total), "corrections": _money(corrections)}
         for currency, total, corrections in rows
     ]
+
+
+def _money(amount: Decimal | None) -> str:
+    return f"{amount or Decimal(0):.9f}"
 
 
 def _print_booked(period: str, booked: list[dict[str, str]] | None) -> None:

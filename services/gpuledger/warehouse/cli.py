@@ -50,7 +50,7 @@ def sql(
         bool, typer.Option("--verbose", help="Syntax errors in ClickHouse's own words, as with --json.")
     ] = False,
 ) -> None:
-    """Ask the ledger in SQL. Read `charges` (windows) and `charges_hourly` (hours).
+    """Ask the ledger in SQL. Read `charges` (windows), `charges_hourly` (hours) and `bookings` (months).
 
     Errors carry ClickHouse's code. Exit codes: 1 the query failed, 2 wrong call, 3 no answer.
     """
