@@ -1,11 +1,13 @@
-"""How many calls are lost when processes call as fast as they can: none, recorded or tallied.
+"""How many calls are lost at a rate: none, recorded or tallied.
 
-Threads of one process launch and wait on a stub library for some seconds while another process drains the
-ring as often as the agent does; then what came out is compared with what the process says that it called:
-`python -m benchmarks.ring_rate`. The trap of each call is what bounds the rate on a small machine, so the
-rate that was reached is part of the figure. Beside it, `ring`: records of the same size, written without a
-trap at each system call of a busy loop, as fast as that goes, and with no tallies to fall back on. Needs
-root, a C compiler, libbpf or bcc, and for `ring` bcc.
+Two ways of making calls. `recorded`, `default`, `tallied`: threads launch and wait on a stub library as fast
+as they can, and what came out is compared with what they say that they called; the trap of each call bounds
+the rate on a small machine. `offered`: the kernel itself tells of calls that nobody made, by all that is
+behind a probe but the trap (benchmarks/ring_offer.bpf.c), for 25 processes at 40,000 a second each: a million
+a second, or as many as the processors of this machine can make. Another process drains as the agent does, and
+gives each call its process and device; how many were records of their own, and not tallied for want of room
+in the ring, is in the figure. Each has the rate that was reached: `python -m benchmarks.ring_rate`. Needs
+root, a C compiler, clang and libbpf.
 """
 
 from __future__ import annotations
@@ -13,17 +15,25 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.figures import write_figure
-from benchmarks.ring_drain import RING_BYTES, load
-from gpuledger.agent.probes import ProbeSource
-from gpuledger.agent.probes.ring import MappedRing
+from gpuledger.agent.pace import rest
+from gpuledger.agent.probes import Limits, ProbeSource
+from gpuledger.agent.probes.compile import compile_object
+from gpuledger.agent.probes.libbpf import LibbpfLoader
 from gpuledger.agent.probes.source import DEFAULT_TALLY_CALLS_PER_S
+from gpuledger.agent.proc_reader import ProcReader
+from gpuledger.agent.processes import ProcessTable
+from gpuledger.contract.records import Device
 
 SECONDS = 5
-TICK_S = 0.1  # the agent's own
+TICK_S = 0.1  # how often the agent looks whether much waits
+OFFERING_PROCESSES = 25  # each below the rate from which it would be tallied
 TARGET_CALLS_PER_S = 1_000_000
 LIBRARY = """
 __attribute__((noinline)) int cuStreamSynchronize(void *stream) { return stream != 0; }
@@ -68,46 +78,41 @@ int main(int count, char **arguments)
 }
 """
 
-CALLING = """
+OFFERING = """
+#include <linux/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#include <sys/syscall.h>
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + now.tv_nsec / 1e9;
+}
 int main(int count, char **arguments)
 {
-    long calls = 0;
+    int program = atoi(arguments[1]);
+    double rate = atof(arguments[2]), length = atof(arguments[3]), passed, began;
+    long made = 0, due;
     getchar();
-    time_t end = time(0) + atoi(arguments[1]);
-    while (time(0) < end)
-        for (int i = 0; i < 1000; i++, calls++)
-            syscall(SYS_getppid);
-    printf("%ld\\n", calls + 0L * count);
+    for (began = seconds(); (passed = seconds() - began) < length; usleep(5000))
+        for (due = rate * passed - made; due > 0; due = rate * passed - made) {
+            unsigned long long calls[12] = {due < 1000 ? due : 1000}; /* a fraction of a millisecond */
+            union bpf_attr run = {0};
+            run.test.prog_fd = program;
+            run.test.ctx_in = (unsigned long)calls;
+            run.test.ctx_size_in = sizeof(calls);
+            if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &run, sizeof(run)) < 0)
+                return 1;
+            made += calls[0];
+        }
+    printf("%ld %f\\n", made + 0L * count, seconds() - began);
     return 0;
 }
 """
-WRITER = """
-struct event { u64 words[%(words)d]; };
-BPF_RINGBUF_OUTPUT(events, %(pages)d);
-BPF_HASH(whose, u32, u64);
-BPF_ARRAY(lost, u64, 1);
-int fill(struct bpf_raw_tracepoint_args *ctx)
-{
-    u32 pid = bpf_get_current_pid_tgid() >> 32;
-    if (!whose.lookup(&pid))
-        return 0;
-    struct event *event = events.ringbuf_reserve(sizeof(struct event));
-    if (!event) {
-        lost.increment(0);
-        return 0;
-    }
-    event->words[0] = bpf_ktime_get_boot_ns();
-    for (int i = 1; i < %(words)d; i++)
-        event->words[i] = i;
-    events.ringbuf_submit(event, BPF_RB_NO_WAKEUP);
-    return 0;
-}
-"""
+OFFER = Path(__file__).with_name("ring_offer.bpf.c")
 
 
 def build(directory: Path) -> tuple[Path, Path]:
@@ -149,41 +154,62 @@ def offer(library: Path, program: Path, tally_calls_per_s: int | None) -> dict[s
     return {"calls_per_s": made / elapsed, "calls": made, "lost": lost, "missing": made - seen, "rows": rows}
 
 
-def offer_to_ring(directory: Path) -> dict[str, float]:
-    """The same of records that the kernel writes at each system call of a process."""
-    source, program = directory / "calling.c", directory / "calling"
-    source.write_text(CALLING)
-    subprocess.run(["cc", "-O2", "-o", program, source], check=True)
-    bpf = load(WRITER)
-    ring = MappedRing(bpf[b"events"].map_fd, RING_BYTES)
-    assert ring.reader is not None
-    with subprocess.Popen(
-        [str(program), str(SECONDS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        bpf[b"whose"][bpf[b"whose"].Key(process.pid)] = bpf[b"whose"].Leaf(1)
-        began = time.monotonic()
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        seen, ended = 0, False
+def offer_by_kernel(directory: Path) -> dict[str, float]:
+    """The same of calls that the kernel tells of, by itself; and what it takes the process that drains."""
+    source_text, program, object_ = (directory / name for name in ("offering.c", "offering", "offer.bpf.o"))
+    source_text.write_text(OFFERING)
+    subprocess.run(["cc", "-O2", "-o", program, source_text], check=True)
+    compile_object(object_, str(OFFER))
+    loaded: list[LibbpfLoader] = []
+
+    def load(limits: Limits) -> LibbpfLoader:
+        loaded.append(LibbpfLoader(limits, path=object_))
+        return loaded[0]
+
+    source = ProbeSource(load=load, tally_calls_per_s=None)  # but where the ring has no room
+    source.start()
+    reader = ProcReader()
+    table = ProcessTable(reader, [Device(uuid="GPU-0", index=0)], "boot", source)
+    fd = loaded[0].program("offer")
+    command = [str(program), str(fd), str(TARGET_CALLS_PER_S / OFFERING_PROCESSES), str(SECONDS)]
+    try:
+        offering = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=[fd])
+            for _ in range(OFFERING_PROCESSES)
+        ]
+        pids = {process.pid for process in offering}
+        stop = threading.Event()
+        for process in offering:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        began, began_ns = time.monotonic(), time.process_time_ns()
+        seen = recorded = 0
+        ended = False
         while not ended:
-            time.sleep(TICK_S)
-            ended = process.poll() is not None
-            seen += len(ring.reader.drain())
-        elapsed = time.monotonic() - began
-        made = int(process.stdout.read())
-    lost = sum(value.value for value in bpf[b"lost"].values())
-    bpf.detach_raw_tracepoint(b"sys_enter")
-    ring.close()
-    bpf.cleanup()
-    # a few calls more than those of its loop
+            ended = all(process.poll() is not None for process in offering)
+            if not ended:
+                rest(stop, source)
+            events = source.drain()
+            table.resolve(events, 0)
+            mine = events[np.isin(events["pid"], list(pids))]
+            seen += int(mine["count"].sum())
+            recorded += int((mine["span_ns"] == 0).sum())
+        cpu_ns, elapsed = time.process_time_ns() - began_ns, time.monotonic() - began
+        told = [process.communicate()[0].split() for process in offering]
+        made, took_s = sum(int(one[0]) for one in told), max(float(one[1]) for one in told)
+        lost = source.losses().events
+    finally:
+        reader.close()
+        source.close()
     return {
-        "calls_per_s": made / elapsed,
+        "calls_per_s": made / took_s,
         "calls": made,
         "lost": lost,
-        "missing": max(0, made - seen),
-        "rows": seen,
+        "missing": made - seen,
+        "rows": recorded,
+        "drain_ns": cpu_ns / max(made, 1),
+        "drain_percent": cpu_ns / 1e7 / elapsed,
     }
 
 
@@ -194,7 +220,7 @@ def main() -> None:
             name: offer(library, program, rate)
             for name, rate in (("recorded", None), ("default", DEFAULT_TALLY_CALLS_PER_S), ("tallied", 0))
         }
-        found["ring"] = offer_to_ring(Path(directory))
+        found["offered"] = offer_by_kernel(Path(directory))
     for name, figures in found.items():
         print(
             f"  {name:<10} " + "  ".join(f"{key} {value:,.0f}" for key, value in figures.items()), flush=True

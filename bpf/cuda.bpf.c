@@ -130,6 +130,29 @@ static __always_inline int write_record(struct thread *thread, u64 id, struct ca
     return 1;
 }
 
+// A record of the call that is over, or its part in the sums.
+static __always_inline void tell_call(struct thread *thread, u64 id, struct call *call, s32 result, s32 ordinal,
+                                      u64 now_ns)
+{
+    u32 pid = id >> 32;
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
+    if (process && !makes_record(process, pid, call, result, ordinal, now_ns)) {
+        add_to_tally(process, pid, call, result, ordinal, now_ns);
+        return;
+    }
+    if (write_record(thread, id, call, result, ordinal, now_ns))
+        return;
+    if (!process) {
+        count(LOSS_RING_FULL);
+        return;
+    }
+    // The ring was not drained in time: nothing is lost, but the process is tallied from now on.
+    process->tallied_before = 1;
+    process->tallied_since_ns = now_ns;
+    record_failed(process, pid, ordinal);
+    add_to_tally(process, pid, call, result, ordinal, now_ns);
+}
+
 PROBE int leave(struct pt_regs *ctx)
 {
     u64 now_ns = bpf_ktime_get_boot_ns();
@@ -160,23 +183,7 @@ PROBE int leave(struct pt_regs *ctx)
         return 0;
     } else if (ordinal == UNKNOWN_ORDINAL)
         ordinal = current_ordinal(thread, pid);
-
-    struct process *process = bpf_map_lookup_elem(&processes, &pid);
-    if (process && !makes_record(process, pid, call, result, ordinal, now_ns)) {
-        add_to_tally(process, pid, call, result, ordinal, now_ns);
-        return 0;
-    }
-    if (write_record(thread, id, call, result, ordinal, now_ns))
-        return 0;
-    if (!process) {
-        count(LOSS_RING_FULL);
-        return 0;
-    }
-    // The ring was not drained in time: nothing is lost, but the process is tallied from now on.
-    process->tallied_before = 1;
-    process->tallied_since_ns = now_ns;
-    record_failed(process, pid, ordinal);
-    add_to_tally(process, pid, call, result, ordinal, now_ns);
+    tell_call(thread, id, call, result, ordinal, now_ns);
     return 0;
 }
 

@@ -23,8 +23,17 @@ _TELLS_DEVICES = OperationSet(
     (Operation.CREATE_CONTEXT, Operation.RETAIN_PRIMARY_CONTEXT, Operation.IOCTL_UVM_REGISTER_GPU)
 )
 """Before these, or by these, a process learns or says which devices it has."""
-_SAME = ("duration_ns", "bytes", "launched_threads", "function", "span_ns", "count", "tid", "result")
-_SAME += ("operation",)
+_SAME = (
+    "duration_ns",
+    "bytes",
+    "launched_threads",
+    "function",
+    "span_ns",
+    "count",
+    "tid",
+    "result",
+    "operation",
+)
 MPS_SERVER = "nvidia-cuda-mps-server"
 FORGET_AFTER_NS = 120_000_000_000  # events of an ended process may lie in two windows of a minute at most
 _PID_MIX, _START_MIX, _CGROUP_MIX = (
