@@ -78,6 +78,12 @@ def test_a_pod_with_several_slots_stays_the_pod_of_the_one_value() -> None:
     assert only("\n".join(copies)) == (GPU, None, ENGINE, 0.3, "n", "alone", None)
 
 
+def test_a_pods_time_slices_are_told_apart_by_their_number() -> None:
+    lines = [line(ENGINE, 0.3, f'pod="w",namespace="n",vgpu="{slot}"') for slot in (0, 3)]
+    found = parse_exposition("\n".join([*lines, line(USED, 1, 'pod="w",namespace="n"')])).holders
+    assert [(one.pod, one.slot) for one in found] == [("w", 0), ("w", 3), ("w", None)]
+
+
 def test_a_pod_label_may_come_before_all_others() -> None:
     assert only(f'{ENGINE}{{pod="w",gpu="0",vgpu="0",UUID="{GPU}"}} 0.714').pod == "w"
 

@@ -72,6 +72,7 @@ class _Series(NamedTuple):
     value: float | None
     device: ExportedDevice
     time_ms: int | None
+    slot: int | None
 
 
 _NOBODY = _Workload(None, None, None)
@@ -107,7 +108,7 @@ def parse_exposition(text: str) -> Exposition:
 
 def _holder(series: _Series) -> ExportedHolder:
     namespace, pod, container = series.workload
-    return ExportedHolder(*series.key[:2], namespace or "", pod or "", container or "")
+    return ExportedHolder(*series.key[:2], namespace or "", pod or "", container or "", series.slot)
 
 
 def _logical_lines(text: str) -> Iterator[list[str]]:
@@ -179,19 +180,23 @@ def _read(lines: list[str]) -> _Series | None:
     names = (_NAMESPACE_LABELS, _POD_LABELS, _CONTAINER_LABELS)
     workload = _Workload(*(_first(labels, aliases) for aliases in names))
     cleaned = None if value is None else clean(field, value)
-    return _Series(key, workload, cleaned, _device(key, labels), _time_ms(closed["time"]))
+    device = _device(key, labels)
+    return _Series(key, workload, cleaned, device, _time_ms(closed["time"]), _small(labels.get("vgpu", "")))
 
 
 def _device(key: _Key, labels: dict[str, str]) -> ExportedDevice:
-    number = labels.get("gpu", "")
     return ExportedDevice(
         key.uuid,
         key.gpu_instance,
-        int(number) if number.isascii() and number.isdigit() and len(number) <= 4 else None,
+        _small(labels.get("gpu", "")),
         _first(labels, _MODEL_LABELS) or "",
         labels.get("gpu_i_profile", ""),
         _first(labels, _HOST_LABELS) or "",
     )
+
+
+def _small(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 4 else None
 
 
 def _time_ms(text: str | None) -> int | None:

@@ -37,13 +37,15 @@ class ExportedDevice(NamedTuple):
 
 
 class ExportedHolder(NamedTuple):
-    """A pod's container that lines of a device name."""
+    """A pod's container that lines of a device name. ``slot`` is the number of the time-slice (the label
+    ``vgpu``) that it has there, None where the lines do not say."""
 
     uuid: str
     gpu_instance: int | None
     namespace: str
     pod: str
     container: str
+    slot: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
