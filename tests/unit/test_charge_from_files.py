@@ -11,68 +11,30 @@ from typing import Any
 
 import fastavro
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from gpuledger.attribution import charge_window
-from gpuledger.charge.cli import charge
 from gpuledger.contract.errors import BadRecord, ConfigError
 from gpuledger.contract.fields import Field
 from gpuledger.contract.records import Holder, NodeLayout, PriceEntry, encode
 from gpuledger.contract.schemas import schema
 from gpuledger.pricing import Teams
 from tests.support import charging as by_hand
-
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-NINE = "2026-03-02T09:00:00Z"
-METRICS = ["--samples", f"{EXAMPLES}/metrics.txt@{NINE}"]
-PRICES = ["--prices", str(EXAMPLES / "prices.yaml")]
-LISTING = ["--holdings", str(EXAMPLES / "podresources.json")]
-PODS = ["--holdings", str(EXAMPLES / "pods.json")]
-HOUR_NANO = 12_290_000_000
-SECOND = 1_000_000_000
-A_WINDOWS_ROUNDING = 60  # nano, of an hour: amounts are whole in each of its minutes
-
-app = typer.Typer()
-app.command()(charge)
-
-
-def bill(*arguments: str) -> dict[str, Any]:
-    result = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    answer: dict[str, Any] = json.loads(result.stdout)
-    assert (answer["conservation_error_nano"], answer["conservation_error_ns"]) == (0, 0)
-    return answer
-
-
-def line(answer: dict[str, Any], pod: str, device: str = "GPU-") -> dict[str, Any]:
-    found = [one for one in answer["lines"] if one["pod"] == pod and device in one["device"]]
-    assert len(found) == 1, [(one["pod"], one["device"]) for one in answer["lines"]]
-    return dict(found[0])
-
-
-def nano(amount: float) -> Any:
-    return pytest.approx(amount * SECOND, abs=A_WINDOWS_ROUNDING)
-
-
-def scrape(directory: Path, name: str, *lines: tuple[str, int, float], more: str = "") -> str:
-    """(field, GPU, value) as dcgm-exporter prints them."""
-    path = directory / name
-    path.write_text(
-        "".join(
-            f'{field}{{gpu="{gpu}",UUID="{uuid(gpu)}",modelName="NVIDIA H100 80GB HBM3",Hostname="n"{more}}}'
-            f" {value}\n"
-            for field, gpu, value in lines
-        )
-    )
-    return str(path)
-
-
-def uuid(gpu: int) -> str:
-    return f"GPU-{gpu:08d}-0000-0000-0000-000000000000"
-
-
-ENGINE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+from tests.support.bills import (
+    ENGINE,
+    EXAMPLES,
+    HOUR_NANO,
+    LISTING,
+    METRICS,
+    NINE,
+    PODS,
+    PRICES,
+    SECOND,
+    bill,
+    line,
+    nano,
+    printed,
+    scrape,
+)
 
 
 def test_a_scrape_and_a_price_are_enough() -> None:
@@ -213,15 +175,7 @@ def test_without_a_price_there_is_gpu_time_and_no_money() -> None:
     assert answer["unpriced_ns"] == 3 * 3600 * SECOND
     assert line(answer, "resnet-train-0")["total_nano"] is None
     assert line(answer, "resnet-train-0")["used_ns"] == int(0.7 * 3600 * SECOND)
-    shown = CliRunner().invoke(app, [*METRICS, "--for", "1h"])
-    assert "No price for 3.0000 GPU-hours" in shown.stdout
-
-
-def test_the_explanation_gives_the_arithmetic_of_each_line() -> None:
-    shown = CliRunner().invoke(app, [*METRICS, "--for", "1h", *PRICES, "--explain"])
-    assert "price h100: 12.290000000 USD an hour per gpu" in shown.stdout
-    assert "used = C x a: 2520.000000000 s = 8.6030000" in shown.stdout
-    assert "Assumed:" in shown.stdout
+    assert "No price for 3.0000 GPU-hours" in printed(*METRICS, "--for", "1h")
 
 
 def test_an_agents_records_are_charged_as_the_processor_charges_them(tmp_path: Path) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
-from gpuledger.attribution import Charges
-from gpuledger.contract.rows import EVIDENCE_ORDER, NODE_DEVICE, POOL
+from gpuledger.attribution import ChargeRow, Charges
+from gpuledger.charge.memory import Memory, Unbooked
+from gpuledger.contract.records import ChargeSet
+from gpuledger.contract.rows import EVIDENCE_ORDER, NODE_DEVICE, POOL, Flag
+from gpuledger.contract.windows import NS_PER_S
 
 PARTS = ("used", "held_idle", "unallocated", "unobserved")
-_KEY = ("device", "consumer_kind", "consumer", "container", "reason")
+KEY = ("device", "consumer_kind", "consumer", "container", "reason")
 _SAID = (
     "parent_uuid",
     "gpu_model",
@@ -22,13 +25,13 @@ _SAID = (
     "team",
     "cost_centre",
     "currency",
-    "policy",
     "instance_type",
     "capacity_type",
     "region",
     "zone",
 )
-_MEANS = ("sm_active", "sm_occupancy", "tensor_active", "dram_active", "framebuffer_used_bytes")
+SILICON = ("sm_active", "sm_occupancy", "tensor_active", "dram_active", "framebuffer_used_bytes")
+"""What the hardware counts of a whole device, never of one of those who share it."""
 _SUMS = (
     "unpriced_ns",
     "effectively_used_ns",
@@ -40,16 +43,21 @@ _SUMS = (
     "confidence_high_ns",
 )
 
+Place: TypeAlias = tuple[str, ...]
+"""(cluster, node, device, consumer kind, consumer, container, reason, team, currency): what tells a line from
+the others."""
+
 
 @dataclass
 class Line:
     """What one consumer owes for one device over all of the time, or the pool for one reason.
 
     ``ns`` and ``nano`` by part; ``said`` are the row's texts; ``sums`` and ``means`` its other columns, means
-    weighted with the windows' length.
+    weighted with the windows' length. ``policies`` are the names of the rules by which idle and borrowed time
+    was shared out, with every setting and the window's length.
     """
 
-    node: str
+    place: Place
     key: dict[str, str]
     said: dict[str, str]
     ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
@@ -58,9 +66,21 @@ class Line:
     priced: bool = False
     evidence: str = EVIDENCE_ORDER[0]
     energy_joules: float | None = None
+    memory_peak_bytes: int = 0
     price_ids: set[str] = field(default_factory=set)
+    policies: set[str] = field(default_factory=set)
     flags: int = 0
     _means: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> str:
+        """Name of the cluster, empty where nobody says it."""
+        return self.place[0]
+
+    @property
+    def node(self) -> str:
+        """Name of the node."""
+        return self.place[1]
 
     @property
     def total_ns(self) -> int:
@@ -91,6 +111,17 @@ class Line:
             return f"{self.said['namespace']}/{self.said['pod']}"
         return f"{self.key['consumer_kind']} {self.key['consumer']}"
 
+    @property
+    def alone(self) -> bool:
+        """Whether what the silicon counted is this consumer's own: nobody else was on the device with it."""
+        return not (self.is_pool or self.flags & Flag.SILICON_SHARED)
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Mean device memory that is known to be its own; None where nobody measured it apart."""
+        own = self.mean("memory_bytes")
+        return self.mean("framebuffer_used_bytes") if own is None and self.alone else own
+
     def mean(self, name: str) -> float | None:
         """Mean of a measured column over the time it was measured; None where it never was."""
         weighed = self._means.get(name)
@@ -101,7 +132,7 @@ class Line:
         """Mean share of the device that the consumer is entitled to."""
         return self.mean("entitlement")
 
-    def add(self, row: Any, length_ns: int) -> None:
+    def add(self, row: ChargeRow, length_ns: int) -> None:
         """Add a row of a window of that length."""
         for part in PARTS:
             self.ns[part] += row[f"{part}_ns"]
@@ -113,10 +144,14 @@ class Line:
             self.evidence = max(self.evidence, row["evidence"], key=EVIDENCE_ORDER.index)
         self.price_ids |= {price for price in row["price_ids"].split(",") if price}
         self.flags |= row["flags"]
-        for name in (*_MEANS, "entitlement", "completeness"):
-            if row[name] == row[name]:
+        self.policies.add(row["policy"])
+        self.memory_peak_bytes = max(self.memory_peak_bytes, row["memory_peak_bytes"])
+        means = {name: row[name] for name in (*SILICON, "entitlement", "completeness")}
+        means["memory_bytes"] = row["memory_byte_seconds"] * NS_PER_S / length_ns
+        for name, value in means.items():
+            if value == value:
                 weighed = self._means.setdefault(name, [0.0, 0.0])
-                weighed[0] += row[name] * length_ns
+                weighed[0] += value * length_ns
                 weighed[1] += length_ns
         if row["energy_joules"] == row["energy_joules"]:
             self.energy_joules = (self.energy_joules or 0.0) + row["energy_joules"]
@@ -124,9 +159,11 @@ class Line:
 
 @dataclass
 class Bill:
-    """All lines, and how far they are from what the devices cost (0, or the core is wrong)."""
+    """All lines, the memory that nobody booked, and how far the lines are from what the devices cost (0, or
+    the core is wrong)."""
 
     lines: list[Line]
+    unbooked: list[Unbooked]
     start_ns: int
     end_ns: int
     conservation_error_nano: int
@@ -144,12 +181,20 @@ class Bill:
 
     def device_lines(self, line: Line) -> list[Line]:
         """All lines of the device of a line."""
-        return [one for one in self.lines if (one.node, one.key["device"]) == (line.node, line.key["device"])]
+        place = line.cluster, line.node, line.key["device"]
+        return [one for one in self.lines if (one.cluster, one.node, one.key["device"]) == place]
+
+
+def place_of(record: ChargeSet, row: ChargeRow) -> Place:
+    """Which line a row of a window belongs to."""
+    key = tuple(str(row[name]) for name in KEY)
+    return (record.cluster, record.node, *key, row["team"], row["currency"])
 
 
 def bill_of(charges: Iterable[Charges]) -> Bill:
     """Sum the rows of windows by who owes for what; texts are those of the latest window."""
-    lines: dict[tuple[str, ...], Line] = {}
+    lines: dict[Place, Line] = {}
+    memory = Memory()
     money = time = 0
     starts, ends = [], []
     for charge in charges:
@@ -158,14 +203,35 @@ def bill_of(charges: Iterable[Charges]) -> Bill:
         time += charge.conservation_error_ns
         starts.append(record.window_start_ns)
         ends.append(record.window_start_ns + record.window_length_ns)
-        for row in charge.rows():
-            key = {name: row[name] for name in _KEY}
-            said = {name: row[name] for name in _SAID} | {"policy": row["policy"].partition("/")[0]}
-            place = (record.node, *key.values(), said["team"], said["currency"])
-            line = lines.setdefault(place, Line(record.node, key, said))
+        rows = list(charge.rows())
+        memory.add(record, rows)
+        for row in rows:
+            key = {name: row[name] for name in KEY}
+            said = {name: row[name] for name in _SAID}
+            place = place_of(record, row)
+            line = lines.setdefault(place, Line(place, key, said))
             line.said = said
             line.add(row, record.window_length_ns)
     order = sorted(
         lines.values(), key=lambda line: (line.is_pool, -line.total_nano, -line.total_ns, line.who)
     )
-    return Bill(order, min(starts), max(ends), money, time)
+    return Bill(order, memory.unbooked(), min(starts), max(ends), money, time)
+
+
+def sum_of(lines: Iterable[Line]) -> Line:
+    """The amounts of several lines together."""
+    total = Line((), {}, {})
+    for line in lines:
+        for part in PARTS:
+            total.ns[part] += line.ns[part]
+            total.nano[part] += line.nano[part]
+        total.priced |= line.priced
+        total.sums["unpriced_ns"] += line.sums["unpriced_ns"]
+    return total
+
+
+def team_sums(bill: Bill) -> list[tuple[str, Line]]:
+    """(team, the sum of its lines), the dearest first."""
+    names = dict.fromkeys(line.said["team"] for line in bill.lines)
+    sums = [(name, sum_of(line for line in bill.lines if line.said["team"] == name)) for name in names]
+    return sorted(sums, key=lambda entry: (-entry[1].total_nano, -entry[1].total_ns, entry[0]))

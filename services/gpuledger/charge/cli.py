@@ -4,44 +4,33 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
 from gpuledger.attribution import Charges, NodeWindow, charge_windows
+from gpuledger.attribution.trace import Steps
+from gpuledger.charge.arithmetic import Arithmetic
 from gpuledger.charge.bill import bill_of
+from gpuledger.charge.explained import explanation
 from gpuledger.charge.files import duration_ns, instant
-from gpuledger.charge.holders import devices_in, on_node
-from gpuledger.charge.inputs import Inputs, price_books, read_inputs, team_maps
-from gpuledger.charge.recorded import windows_of
-from gpuledger.charge.scrapes import Scrape, Stretch, devices_of, stretches
-from gpuledger.charge.show import as_json, print_bill, print_explained
-from gpuledger.charge.windows import Place, windows, with_scrapes
-from gpuledger.contract.errors import ConfigError
-from gpuledger.contract.records import (
-    NodeLayout,
-    TeamMapVersion,
-)
+from gpuledger.charge.inputs import price_books, read_inputs, team_maps
+from gpuledger.charge.json_bill import as_json
+from gpuledger.charge.nodes import Given, node_windows
+from gpuledger.charge.scrapes import stretches
+from gpuledger.charge.show import print_bill
+from gpuledger.charge.windows import Place
+from gpuledger.contract.records import NodeLayout
 from gpuledger.contract.windows import NS_PER_S
 from gpuledger.pricing import Prices, Teams
 
-PIPED_WIDTH = 180
+PIPED_WIDTH = 10_000  # characters; a table that goes to a file or a pipe is never folded
 WINDOWS_AT_A_TIME = 240
-_SEQUENCE_OF_SCRAPES = 1 << 30  # behind every record that an agent sent for the window
-
-
-class Given(NamedTuple):
-    """Options that fill in what files leave open."""
-
-    replicas: int | None
-    for_ns: int | None
-    gpu_model: str
-    maps: Sequence[TeamMapVersion]
 
 
 def charge(
@@ -108,114 +97,41 @@ def charge(
     )
     length = None if for_ is None else duration_ns(for_, "--for")
     spans = stretches(inputs.scrapes, length, instant(at, "--at") if at else _now_ns())
-    if inputs.recorded:
-        found: Iterable[NodeWindow] = _recorded(inputs, spans, assumed)
-    else:
-        given = Given(replicas, length, gpu_model, maps)
-        found = _from_files(inputs, Place(cluster, node), told, spans, given, assumed)
-    bill = bill_of(_charged(found, Prices(books), Teams(maps)))
+    given = Given(Place(cluster, node), told, replicas, length, gpu_model, books, maps)
+    found = node_windows(inputs, spans, given, assumed)
+    arithmetic = Arithmetic(Prices(books)) if explain else None
+    bill = bill_of(_charged(found, Prices(books), Teams(maps), arithmetic))
+    explained = None if arithmetic is None else list(explanation(bill, arithmetic))
     if json_:
-        print(as_json(bill, assumed, inputs.scrapes))
+        print(as_json(bill, assumed, inputs.scrapes, explained))
         return
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(width=PIPED_WIDTH, highlight=False)
     print_bill(console, bill, assumed)
-    if explain:
-        print_explained(console, bill, [entry for book in books for entry in book.entries])
+    for text in explained or ():
+        console.print(text, markup=False, soft_wrap=True)
 
 
-def _charged(found: Iterable[NodeWindow], prices: Prices, teams: Teams) -> Iterator[Charges]:
-    """The charges of windows, some at a time, with a bar where it takes long."""
+def _charged(
+    found: Iterable[NodeWindow], prices: Prices, teams: Teams, arithmetic: Arithmetic | None
+) -> Iterator[Charges]:
+    """The charges of windows, some at a time, with a bar where it takes long. ``arithmetic`` is told how each
+    of them comes about."""
     windows_left = iter(found)
     with Progress(SpinnerColumn(), "{task.description}", TimeElapsedColumn(), console=Console(stderr=True),
                   transient=True, disable=not sys.stderr.isatty()) as progress:  # fmt: skip
         task = progress.add_task("charging")
         while some := list(islice(windows_left, WINDOWS_AT_A_TIME)):
             progress.update(task, description=f"charging {some[0].node}")
-            yield from charge_windows(some, prices, teams)
-
-
-def _recorded(inputs: Inputs, spans: Sequence[Stretch], assumed: list[str]) -> list[NodeWindow]:
-    """Windows of an agent's own records, with what scrapes say beside them."""
-    if not inputs.stated.empty:
-        raise ConfigError("an agent's records state their holders themselves; leave out the other --holdings")
-    found = windows_of(inputs.recorded)
-    if not any(window.holdings for window in found):
-        raise ConfigError("events and samples of an agent need its Holdings records: give them as --holdings")
-    if inputs.scrapes:
-        assumed.append("the scrapes are taken to be of the node that sent the records")
-        found = with_scrapes(found, spans, _SEQUENCE_OF_SCRAPES)
-    return found
-
-
-def _from_files(
-    inputs: Inputs,
-    place: Place,
-    told: NodeLayout,
-    spans: Sequence[Stretch],
-    given: Given,
-    assumed: list[str],
-) -> Iterator[NodeWindow]:
-    """Windows of each node that scrapes or listings name; every assumption is said before the first."""
-    nodes = devices_of(inputs.scrapes, place.node)
-    known = {device.uuid for devices in nodes.values() for device in devices}
-    more = devices_in(inputs.stated, known, given.gpu_model)
-    if more:
-        name = place.node or next(iter(nodes), "node")
-        if len(nodes) > 1:
-            raise ConfigError(
-                "the listing has GPUs that no scrape shows, of several nodes: say which with --node"
-            )
-        nodes[name] = [*nodes.get(name, []), *more]
-        assumed.append(
-            f"{name}: {len(more)} GPUs of the listing are in no scrape: what ran on them is not known"
-        )
-    if not nodes:
-        raise ConfigError("no GPU is known: the pods' listing names none, give --samples or PodResources")
-    _say_times(inputs.scrapes, given.for_ns, assumed)
-    labelled = [holder for scrape in inputs.scrapes for holder in scrape.exposition.holders]
-    cuts = _instants_of(given.maps)
-    ready = []
-    for name, devices in nodes.items():
-        layout = NodeLayout(
-            **{
-                slot: getattr(told, slot)
-                for slot in NodeLayout.__slots__
-                if slot not in ("devices", "labels")
-            },
-            devices=devices,
-        )
-        uuids = {device.uuid for device in devices}
-        mine = [holder for holder in dict.fromkeys(labelled) if holder.uuid in uuids]
-        on = on_node(inputs.stated, name, layout, mine, given.replicas)
-        assumed += on.assumed
-        ready.append(windows(Place(place.cluster, name), on, spans, cuts))
-    return chain.from_iterable(ready)
-
-
-def _instants_of(maps: Sequence[TeamMapVersion]) -> set[int]:
-    """When team rules begin and end: a window takes the rules that hold at its start."""
-    rules = [rule for teams in maps for rule in teams.rules]
-    return {rule.effective_from_ns for rule in rules} | {rule.effective_to_ns or 0 for rule in rules}
-
-
-def _say_times(scrapes: Sequence[Scrape], for_ns: int | None, assumed: list[str]) -> None:
-    for scrape in scrapes:
-        if scrape.stated:
-            assumed.append(
-                f"{scrape.path.name}: its time is {scrape.stated} (say it: {scrape.path.name}@TIME)"
-            )
-        if scrape.exposition.skipped_lines:
-            count = scrape.exposition.skipped_lines
-            assumed.append(f"{scrape.path.name}: {count} lines could not be read and count for nothing")
-    if not scrapes:
-        assumed.append("no scrape: what ran is not known, only who held what")
-    if for_ns is None and len(scrapes) < 2:
-        assumed.append("the time charged is 1 h (no --for)")
-    if len(scrapes) == 1:
-        assumed.append("all of the time was as the one scrape shows it")
-    assumed.append("who holds what was the same all the time")
+            if arithmetic is None:
+                yield from charge_windows(some, prices, teams)
+                continue
+            for window in some:
+                steps = Steps()
+                (charges,) = charge_windows([window], prices, teams, steps)
+                arithmetic.add(steps, charges)
+                yield charges
 
 
 def _now_ns() -> int:

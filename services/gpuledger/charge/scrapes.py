@@ -20,7 +20,7 @@ NS_PER_MS = 1_000_000
 DEFAULT_FOR_NS = HOUR_NS
 _SLICES = re.compile(r"(?:\d+c\.)?(\d)g\.")
 _FOUR_SLICES = re.compile(r"\bA30\b")
-_MIG_SLICES = 7  # of every board with MIG but the A30
+MIG_SLICES = 7  # of every board with MIG but the A30
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _instance(device: ExportedDevice) -> Device:
         gpu_instance=instance,
         compute_instance=0,
         slices=int(size[1]) if size else 0,
-        slices_total=0 if size is None else 4 if _FOUR_SLICES.search(device.model) else _MIG_SLICES,
+        slices_total=0 if size is None else 4 if _FOUR_SLICES.search(device.model) else MIG_SLICES,
         model=device.model,
         mig_profile=device.mig_profile,
     )

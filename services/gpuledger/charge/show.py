@@ -1,47 +1,71 @@
-"""A bill as a table that a team lead reads, as JSON that a script reads, and with its arithmetic."""
+"""A bill as a table that a team lead reads."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from gpuledger.charge.bill import PARTS, Bill, Line
-from gpuledger.charge.scrapes import Scrape
+from gpuledger.charge.bill import PARTS, Bill, Line, sum_of, team_sums
+from gpuledger.charge.words import (
+    device_of,
+    evidence_of,
+    gib,
+    hours,
+    instant_of,
+    percent,
+    remarks_of,
+    who_of,
+)
 from gpuledger.contract.money import format_nano
-from gpuledger.contract.records import PriceEntry
-from gpuledger.contract.rows import NO_DEVICE, NODE_DEVICE, Flag
-from gpuledger.contract.windows import HOUR_NS, NS_PER_S
+from gpuledger.tables import fitted
 
+COLUMNS = (
+    "GPU", "who", "team", "holds %", "used %", "used", "held idle", "unallocated", "unobserved", "total",
+    "SM active %", "memory", "known by", "notes",
+)  # fmt: skip
+DROPPABLE = (
+    "memory", "known by", "SM active %", "holds %", "used %", "unobserved", "unallocated", "team", "node",
+)  # fmt: skip
+"""In the order in which a narrow terminal goes without them."""
+_TEAM_DROPPABLE = ("GPU-hours", "unobserved", "unallocated")
+_FOLDED = {"node": 8, "who": 16, "team": 6}
+"""Columns whose texts are folded where they are long, and their least width in characters."""
+_LEFT = {*_FOLDED, "GPU", "known by", "notes"}
 _MONEY_DIGITS = 4
-_FLAGS_SAID = {
-    Flag.GPU_UTILIZATION_USED: "busy is GPU_UTIL, which says only that something ran",
-    Flag.SIGNALS_DISAGREE: "the counters contradict each other",
-    Flag.OFF_THE_BOOKS: "holds nothing here",
-    Flag.INTRUDER: "somebody who booked nothing used it",
-    Flag.OVERBOOKED: "more is held than there is",
-    Flag.UNBOOKED_MEMORY: "memory resident without a holding",
-}
+_ROUNDING = 1000  # nano or ns; no window, and no digit that is shown, has so little
 
 
 def print_bill(console: Console, bill: Bill, assumed: Sequence[str]) -> None:
-    """The bill by GPU and consumer, by team, and what was assumed."""
-    span = f"{_time(bill.start_ns)} to {_time(bill.end_ns)}, {_hours(bill.end_ns - bill.start_ns)} h"
+    """The bill by GPU and consumer, by team, and what was assumed, as wide as the console allows."""
+    span = f"{instant_of(bill.start_ns)} to {instant_of(bill.end_ns)}, {hours(bill.end_ns - bill.start_ns)} h"
     unit = ", ".join(bill.currencies) or "GPU-hours"
-    nodes = {line.node for line in bill.lines}
-    where = f"{len(nodes)} nodes" if len(nodes) > 1 else "".join(nodes)
+    nodes = {(line.cluster, line.node) for line in bill.lines}
+    where = f"{len(nodes)} nodes" if len(nodes) > 1 else bill.lines[0].node
     console.print(f"[bold]Who pays[/bold] ({unit}; {where}; {span})")
-    console.print(_lines_table(bill))
-    console.print(_teams_table(bill))
+    notes = _notes(bill)
+    without = [] if len(nodes) > 1 else ["node"]
+    make = partial(_lines_table, bill, notes, without)
+    console.print(fitted(console.width, make, DROPPABLE), crop=False)
+    for text, number in notes.items():
+        console.print(f"  {number}  {text}", markup=False)
+    hidden = sum(1 for line in bill.lines if not _visible(line))
+    if hidden:
+        console.print(f"Left out: {hidden} of mere rounding (--json has all).", style="dim")
+    console.print(fitted(console.width, partial(_teams_table, bill), _TEAM_DROPPABLE), crop=False)
     if bill.unpriced_ns:
         console.print(
-            f"[bold red]No price for {_hours(bill.unpriced_ns)} GPU-hours[/bold red]: "
+            f"[bold red]No price for {hours(bill.unpriced_ns)} GPU-hours[/bold red]: "
             f"{', '.join(_unpriced(bill))}. They are not in the amounts."
         )
+    for text in _memory(bill):
+        console.print(text, markup=False)
+    policies = ", ".join(sorted(set().union(*(line.policies for line in bill.lines))))
+    console.print(f"Policy: {policies}", markup=False)
     if assumed:
         console.print("Assumed:")
         for text in assumed:
@@ -52,114 +76,118 @@ def print_bill(console: Console, bill: Bill, assumed: Sequence[str]) -> None:
         )
 
 
-def _lines_table(bill: Bill) -> Table:
-    table = Table(show_footer=True)
-    money = bool(bill.currencies)
-    value = _amount if money else _part_hours
-    totals = _sums(bill.lines)
-    nodes = {line.node for line in bill.lines}
-    remarks = [_remarks(line) for line in bill.lines]
-    if len(nodes) > 1:
-        table.add_column("node", overflow="fold")
-    table.add_column("GPU", no_wrap=True)
-    table.add_column("who", overflow="fold", min_width=24)
-    table.add_column("team", footer="total", overflow="fold")
-    for name in ("holds %", "used %"):
-        table.add_column(name, justify="right")
-    for part in PARTS:
-        table.add_column(part.replace("_", " "), justify="right", footer=value(totals, part))
-    table.add_column("total", justify="right", footer=_total(totals, money), style="bold")
-    table.add_column("SM active %", justify="right")
-    table.add_column("known by", no_wrap=True)
-    if any(remarks):
-        table.add_column("remarks", overflow="fold")
-    for line, remark in zip(bill.lines, remarks, strict=True):
-        device_ns = sum(one.total_ns for one in bill.device_lines(line))
-        cells = [
-            _device(line),
-            _who(line),
-            "" if line.is_pool else line.said["team"],
-            "" if line.is_pool else _percent(line.entitlement),
-            "" if line.is_node or not device_ns else _percent(line.ns["used"] / device_ns),
-            *(value(line, part) for part in PARTS),
-            _total(line, money),
-            "" if line.is_pool else _percent(line.mean("sm_active")),
-            line.evidence.replace("_", " "),
-        ]
-        table.add_row(*([line.node] if len(nodes) > 1 else []), *cells, *([remark] if any(remarks) else []))
-    return table
+def _notes(bill: Bill) -> dict[str, int]:
+    """Every remark that some line needs, numbered."""
+    texts = dict.fromkeys(text for line in filter(_visible, bill.lines) for text in remarks_of(line))
+    return {text: number for number, text in enumerate(texts, 1)}
 
 
-def _teams_table(bill: Bill) -> Table:
-    table = Table(title="By team", title_justify="left")
-    money = bool(bill.currencies)
-    value = _amount if money else _part_hours
-    table.add_column("team")
-    for part in PARTS:
-        table.add_column(part.replace("_", " "), justify="right")
-    table.add_column("total", justify="right", style="bold")
-    table.add_column("GPU-hours", justify="right")
-    for team, sums in team_sums(bill):
-        table.add_row(
-            team, *(value(sums, part) for part in PARTS), _total(sums, money), _hours(sums.total_ns)
+def _lines_table(
+    bill: Bill, notes: dict[str, int], never: Collection[str], without: Collection[str]
+) -> Table:
+    columns = [name for name in ("node", *COLUMNS) if name not in {*never, *without}]
+    if not notes:
+        columns.remove("notes")
+    total = _amounts(sum_of(bill.lines), bool(bill.currencies)) | {"who": "total"}
+    table = Table(show_footer=True, box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    for name in columns:
+        table.add_column(
+            name,
+            justify="left" if name in _LEFT else "right",
+            no_wrap=name not in _FOLDED,
+            overflow="fold",
+            min_width=_FOLDED.get(name),
+            footer=total.get(name, ""),
+            style="bold" if name == "total" else "",
         )
+    for line in filter(_visible, bill.lines):
+        cells = _cells(bill, line, notes)
+        table.add_row(*(Text(cells[name]) for name in columns))
     return table
 
 
-def team_sums(bill: Bill) -> list[tuple[str, Line]]:
-    """(team, the sum of its lines), the dearest first."""
-    names = dict.fromkeys(line.said["team"] for line in bill.lines)
-    sums = [(name, _sums(line for line in bill.lines if line.said["team"] == name)) for name in names]
-    return sorted(sums, key=lambda entry: (-entry[1].total_nano, -entry[1].total_ns, entry[0]))
+def _visible(line: Line) -> bool:
+    """Whether a line has more than the rounding of the pool's: billionths of a second or of the currency."""
+    amount = line.total_nano if line.priced else line.total_ns
+    return not line.is_pool or amount > _ROUNDING
 
 
-def _sums(lines: Iterable[Line]) -> Line:
-    total = Line("", {}, {})
-    for line in lines:
-        for part in PARTS:
-            total.ns[part] += line.ns[part]
-            total.nano[part] += line.nano[part]
-        total.priced |= line.priced
-        total.sums["unpriced_ns"] += line.sums["unpriced_ns"]
-    return total
+def _cells(bill: Bill, line: Line, notes: dict[str, int]) -> dict[str, str]:
+    device = bill.device_lines(line)
+    device_ns = sum(one.total_ns for one in device)
+    consumers = {one.key["consumer"] for one in device if not one.is_pool}
+    return {
+        "node": "/".join(filter(None, (line.cluster, line.node))),
+        "GPU": device_of(line),
+        "who": who_of(line),
+        "team": "" if line.is_pool else line.said["team"],
+        "holds %": "" if line.is_pool else percent(line.entitlement),
+        "used %": "" if line.is_node or not device_ns else percent(line.ns["used"] / device_ns),
+        **_amounts(line, bool(bill.currencies)),
+        "SM active %": _of_silicon(line, percent(line.mean("sm_active"))),
+        "memory": _memory_of(line),
+        "known by": evidence_of(line, len(consumers) == 1),
+        "notes": " ".join(str(notes[text]) for text in remarks_of(line)),
+    }
 
 
-def _amount(line: Line, part: str) -> str:
-    return format_nano(line.nano[part], _MONEY_DIGITS) if line.priced else "no price"
-
-
-def _part_hours(line: Line, part: str) -> str:
-    return _hours(line.ns[part])
-
-
-def _total(line: Line, money: bool) -> str:
+def _amounts(line: Line, money: bool) -> dict[str, str]:
+    """Money of each part and of all, or GPU-hours where nothing of the bill has a price."""
     if not money:
-        return _hours(line.total_ns)
-    return format_nano(line.total_nano, _MONEY_DIGITS) if line.priced else "no price"
+        return {_head(part): hours(line.ns[part]) for part in PARTS} | {"total": hours(line.total_ns)}
+    nano = {_head(part): line.nano[part] for part in PARTS} | {"total": line.total_nano}
+    return {
+        name: format_nano(value, _MONEY_DIGITS) if line.priced else "no price" for name, value in nano.items()
+    }
 
 
-def _device(line: Line) -> str:
-    uuid = line.key["device"]
-    if uuid == NODE_DEVICE:
-        return "(rest of the node)"
-    if uuid == NO_DEVICE:
-        return "(missing GPU)"
-    profile = f" {line.said['mig_profile']}" if line.said["mig_profile"] else ""
-    if uuid.startswith("MIG-GPU-"):
-        instance = uuid.partition("/")[2].partition("/")[0]
-        return f"{uuid[4:16]}/{instance}{profile}"
-    return f"{uuid[:12]}{profile}"
+def _head(part: str) -> str:
+    return part.replace("_", " ")
 
 
-def _who(line: Line) -> str:
-    container = line.key["container"]
-    return f"{line.who} [{container}]" if container else line.who
+def _of_silicon(line: Line, value: str) -> str:
+    """A value of the device: a consumer's own only where it was alone there."""
+    if line.is_pool or not value:
+        return ""
+    return value if line.alone else f"{value} of device"
 
 
-def _remarks(line: Line) -> str:
-    said = [] if line.key["reason"] in ("none", "free") else [line.key["reason"].replace("_", " ")]
-    said += [text for flag, text in _FLAGS_SAID.items() if line.flags & flag]
-    return "; ".join(said)
+def _memory_of(line: Line) -> str:
+    if line.is_pool:
+        return ""
+    if line.memory_bytes is not None:
+        return gib(line.memory_bytes)
+    of_device = line.mean("framebuffer_used_bytes")
+    return "" if of_device is None else f"{gib(of_device)} of device"
+
+
+def _memory(bill: Bill) -> Iterator[str]:
+    """What is resident without a holding."""
+    if bill.unbooked:
+        yield "Memory resident that nobody booked (the driver keeps some for itself):"
+        for one in bill.unbooked:
+            owner = one.owner
+            size = f"{gib(one.mean_bytes)} in the mean, {gib(one.peak_bytes)} at most"
+            yield f"  - {owner.node} {owner.device}: {size}, of {owner.who}"
+    elif all(
+        line.mean("framebuffer_used_bytes") is None and not line.memory_peak_bytes for line in bill.lines
+    ):
+        yield "Memory resident that nobody booked: not known, nothing measured memory (FB_USED)."
+    else:
+        yield "Memory resident that nobody booked: none was seen."
+
+
+def _teams_table(bill: Bill, without: Collection[str]) -> Table:
+    table = Table(title="By team", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1),
+                  collapse_padding=True)  # fmt: skip
+    names = [name for name in (*map(_head, PARTS), "total", "GPU-hours") if name not in without]
+    table.add_column("team", overflow="fold", min_width=_FOLDED["who"])
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True, style="bold" if name == "total" else "")
+    for team, sums in team_sums(bill):
+        cells = _amounts(sums, bool(bill.currencies)) | {"GPU-hours": hours(sums.total_ns)}
+        table.add_row(Text(team), *(cells[name] for name in names))
+    return table
 
 
 def _unpriced(bill: Bill) -> list[str]:
@@ -169,115 +197,3 @@ def _unpriced(bill: Bill) -> list[str]:
         if line.sums["unpriced_ns"]
     }
     return sorted(found)
-
-
-def as_json(bill: Bill, assumed: Sequence[str], scrapes: Sequence[Scrape]) -> str:
-    """The whole bill; amounts are integers in nano-units of the line's currency, GPU time in ns."""
-    return json.dumps(
-        {
-            "from": _time(bill.start_ns),
-            "to": _time(bill.end_ns),
-            "start_ns": bill.start_ns,
-            "end_ns": bill.end_ns,
-            "currencies": bill.currencies,
-            "lines": [_line_json(line) for line in bill.lines],
-            "teams": [{"team": team, **_parts_json(sums)} for team, sums in team_sums(bill)],
-            "total": _parts_json(_sums(bill.lines)),
-            "unpriced_ns": bill.unpriced_ns,
-            "assumptions": list(assumed),
-            "skipped_lines": sum(scrape.exposition.skipped_lines for scrape in scrapes),
-            "conservation_error_nano": bill.conservation_error_nano,
-            "conservation_error_ns": bill.conservation_error_ns,
-        },
-        indent=2,
-    )
-
-
-def _parts_json(line: Line) -> dict[str, Any]:
-    found: dict[str, Any] = {f"{part}_ns": line.ns[part] for part in PARTS}
-    for part in PARTS:
-        found[f"{part}_nano"] = line.nano[part] if line.priced else None
-    found["total_ns"] = line.total_ns
-    found["total_nano"] = line.total_nano if line.priced else None
-    found["total"] = format_nano(line.total_nano) if line.priced else None
-    return found
-
-
-def _line_json(line: Line) -> dict[str, Any]:
-    flags = [flag.name.lower() for flag in Flag if line.flags & flag and flag.name]
-    return {
-        "node": line.node,
-        **line.key,
-        **line.said,
-        "currency": line.said["currency"] or None,
-        **_parts_json(line),
-        **line.sums,
-        "entitlement": line.entitlement,
-        **{name: line.mean(name) for name in ("sm_active", "sm_occupancy", "tensor_active", "dram_active")},
-        "framebuffer_used_bytes": line.mean("framebuffer_used_bytes"),
-        "energy_joules": line.energy_joules,
-        "evidence": line.evidence,
-        "price_ids": sorted(line.price_ids),
-        "flags": flags,
-    }
-
-
-def print_explained(console: Console, bill: Bill, entries: Sequence[PriceEntry]) -> None:
-    """The arithmetic of each line, to the nano-unit."""
-    by_id = {entry.id: entry for entry in entries}
-    console.print("\n[bold]How each line comes about[/bold]")
-    for line in bill.lines:
-        for text in explained(bill, line, by_id):
-            console.print(text, markup=False, soft_wrap=True)
-
-
-def explained(bill: Bill, line: Line, entries: dict[str, PriceEntry]) -> list[str]:
-    """The price of the device for the time, its occupied share, the line's part of it, and of the idle."""
-    device = bill.device_lines(line)
-    cost = sum(one.total_nano for one in device)
-    time_ns = sum(one.total_ns for one in device)
-    said = [f"{line.node} {_device(line)} {_who(line)}"]
-    for name in sorted(line.price_ids):
-        entry = entries.get(name)
-        if entry is not None:
-            rate = format_nano(entry.unit_price_nano_per_hour)
-            said.append(f"    price {name}: {rate} {entry.currency} an hour per {entry.per}")
-    if not time_ns:
-        said.append(f"    the part of the node that is no GPU's: {format_nano(line.total_nano)}")
-        return said
-    currency = line.said["currency"]
-    amount = f" = C {format_nano(cost)} {currency}" if line.priced else ", without a price"
-    said.append(f"    the device: {time_ns / NS_PER_S:.3f} s{amount}")
-    occupied = sum(one.ns["used"] + one.ns["unobserved"] for one in device)
-    entitled = line.entitlement or 0.0
-    low, high = line.sums["confidence_low_ns"], line.sums["confidence_high_ns"]
-    said.append(
-        f"    A = {occupied / time_ns:.6f} of it occupied or unknown; this line: e = {entitled:.6f},"
-        f" a = {line.ns['used'] / time_ns:.6f} ({line.evidence.replace('_', ' ')}, between"
-        f" {low / time_ns:.4f} and {high / time_ns:.4f})"
-    )
-    formulas = {
-        "used": "used = C x a",
-        "held_idle": "held idle = C x (1 - A) x max(0, e - a) / sum of these and of what nobody holds",
-        "unallocated": "unallocated = the same, of what nobody holds",
-        "unobserved": "unobserved = what nobody can explain",
-    }
-    for part, formula in formulas.items():
-        if line.ns[part]:
-            money = f" = {format_nano(line.nano[part])} {currency}" if line.priced else ""
-            said.append(f"    {formula}: {line.ns[part] / NS_PER_S:.9f} s{money}")
-    money = f", {format_nano(line.total_nano)} {currency}" if line.priced else ""
-    said.append(f"    total {line.total_ns / NS_PER_S:.9f} s{money}")
-    return said
-
-
-def _percent(ratio: float | None) -> str:
-    return "" if ratio is None else f"{100 * ratio:.1f}"
-
-
-def _hours(ns: int) -> str:
-    return f"{ns / HOUR_NS:.4f}"
-
-
-def _time(ns: int) -> str:
-    return datetime.fromtimestamp(ns / NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

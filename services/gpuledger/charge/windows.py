@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from gpuledger.agent.devices import DeviceRef
 from gpuledger.agent.exposition import Exposition
@@ -14,11 +15,11 @@ from gpuledger.agent.holders.source import Holders, find_device
 from gpuledger.agent.samplers.exporter_readings import ExporterReadings
 from gpuledger.agent.samplers.samples import Sample
 from gpuledger.attribution import NodeWindow
-from gpuledger.charge.holders import OnNode
+from gpuledger.charge.placing import OnNode
 from gpuledger.charge.scrapes import Stretch
 from gpuledger.contract.columns import doubles, longs
 from gpuledger.contract.fields import Field, SampleSource
-from gpuledger.contract.records import Device, Header, Holder, Holdings, Process, SampleBatch
+from gpuledger.contract.records import Device, Header, Holder, Holdings, Pod, Process, SampleBatch
 from gpuledger.contract.revision import CORE_VERSION, Revision
 from gpuledger.contract.windows import MINUTE_NS
 
@@ -29,13 +30,15 @@ _OF_A_POD = {
     "DCGM_FI_DEV_FB_USED": (Field.PROCESS_MEMORY_BYTES, float(MIB), float("inf")),
 }
 """What exporters from 4.8 on measure of each pod under time-slicing: field, scale, greatest value."""
+OfPod: TypeAlias = tuple[Sample, Process]
+"""What a pod's process did, or kept in the device's memory, in the time that a scrape speaks for."""
 
 
 class Measured(NamedTuple):
-    """Samples of devices, and samples of pods as (sample, its process)."""
+    """Samples of devices, and samples of pods with their processes."""
 
     samples: list[Sample]
-    of_pods: list[tuple[Sample, Process]]
+    of_pods: list[OfPod]
 
 
 @dataclass(frozen=True)
@@ -64,23 +67,25 @@ def measure(stretches: Sequence[Stretch], devices: Sequence[Device], holders: Ho
 
 def _of_pods(
     stretch: Stretch, exposition: Exposition, devices: Sequence[Device], holders: Holders
-) -> Iterable[tuple[Sample, Process]]:
+) -> Iterator[OfPod]:
+    """The values that were measured of pods apart. The only value of a field is the device's, whichever pod
+    it names."""
     uids = {(pod.namespace, pod.name): pod.uid for pod in holders.pods}
     positions = list(devices)
+    values = Counter(one[:3] for one in exposition.samples)
+    start, length = stretch.start_ns, stretch.end_ns - stretch.start_ns
     for one in exposition.samples:
         place = find_device(positions, DeviceRef(one.uuid, gpu_instance=one.gpu_instance))
         if one.pod is None or one.value is None or place is None or one.field not in _OF_A_POD:
             continue
-        field, scale, most = _OF_A_POD[one.field]
-        name = (one.namespace or "", one.pod)
-        uid = uids.get(name, "/".join(name))
-        process = Process(0, consumer_kind="pod", consumer=uid, container=one.container or "")
-        start, length = stretch.start_ns, stretch.end_ns - stretch.start_ns
-        if field is Field.PROCESS_MEMORY_BYTES:
-            start, length = stretch.end_ns - 1, 0
-        value = min(one.value * scale, most)
-        sample = Sample(devices[place].uuid, 0, field, SampleSource.DCGM_EXPORTER, start, length, value)
-        yield sample, process
+        if values[one[:3]] > 1:
+            field, scale, most = _OF_A_POD[one.field]
+            name = (one.namespace or "", one.pod)
+            uid = uids.get(name, "/".join(name))
+            process = Process(0, consumer_kind="pod", consumer=uid, container=one.container or "")
+            value = min(one.value * scale, most)
+            source = SampleSource.DCGM_EXPORTER
+            yield Sample(devices[place].uuid, 0, field, source, start, length, value), process
 
 
 def windows(
@@ -96,11 +101,22 @@ def windows(
     samples = _by_window(order, [(sample, sample) for sample in measured.samples])
     of_pods = _by_window(order, [(sample, (sample, process)) for sample, process in measured.of_pods])
     holders = on.holders.records(on.layout.devices)
+    on = replace(on, holders=replace(on.holders, pods=_pods(on.holders, measured.of_pods)))
     for number, (start, stop) in enumerate(pairwise(order)):
         header = Header(place.cluster, place.node, "files", 0, 0, start, stop - start)
         last = replace(header, sequence=1, part=1, last=True)
-        batch = _batch(last, on.layout.devices, samples.get(number, []), of_pods.get(number, []))
-        yield _window(header, on, holders, batch)
+        mine = of_pods.get(number, [])
+        batch = _batch(last, on.layout.devices, samples.get(number, []), mine)
+        yield _window(header, on, holders, batch, mine)
+
+
+def _pods(holders: Holders, of_pods: Sequence[OfPod]) -> tuple[Pod, ...]:
+    """The pods that hold something, and those of which a scrape shows only that they are there: their uid is
+    not known, their name stands for it."""
+    known = holders.pod_of
+    more = sorted({process.consumer for _, process in of_pods} - known.keys())
+    named = [(uid, *uid.partition("/")[::2]) for uid in more]
+    return (*holders.pods, *(Pod(uid, namespace, name) for uid, namespace, name in named))
 
 
 def _by_window(borders: Sequence[int], entries: Iterable[tuple[Sample, T]]) -> dict[int, list[T]]:
@@ -114,7 +130,16 @@ def _by_window(borders: Sequence[int], entries: Iterable[tuple[Sample, T]]) -> d
     return found
 
 
-def _window(header: Header, on: OnNode, holders: list[Holder], batch: SampleBatch) -> NodeWindow:
+def _window(
+    header: Header, on: OnNode, holders: list[Holder], batch: SampleBatch, of_pods: Sequence[OfPod]
+) -> NodeWindow:
+    numbers = {(one.consumer, one.container): number for number, one in enumerate(batch.processes)}
+    position = {device.uuid: number for number, device in enumerate(on.layout.devices)}
+    resident = [
+        (numbers[process.consumer, process.container], position[sample.device], int(sample.value))
+        for sample, process in of_pods
+        if sample.field is Field.PROCESS_MEMORY_BYTES and sample.value
+    ]
     state = Holdings(
         header,
         header.window_start_ns,
@@ -123,6 +148,9 @@ def _window(header: Header, on: OnNode, holders: list[Holder], batch: SampleBatc
         pods=sorted(on.holders.pods, key=lambda pod: pod.uid),
         holders=holders,
         processes=batch.processes,
+        resident_process=longs([process for process, _, _ in resident]),
+        resident_device=longs([device for _, device, _ in resident]),
+        resident_bytes=longs([size for _, _, size in resident]),
         unwitnessed=longs([1] * len(on.layout.devices)),  # no kernel's view: the silicon alone says what ran
     )
     return NodeWindow(
@@ -137,9 +165,10 @@ def _window(header: Header, on: OnNode, holders: list[Holder], batch: SampleBatc
 
 
 def _batch(
-    header: Header, devices: Sequence[Device], mine: Sequence[Sample], pods: Sequence[tuple[Sample, Process]]
+    header: Header, devices: Sequence[Device], mine: Sequence[Sample], pods: Sequence[OfPod]
 ) -> SampleBatch:
-    """One record of the samples of a window; the processes of pods get numbers of their own."""
+    """One record of the samples of a window; the processes of pods get numbers of their own. What they keep
+    in memory is no sample of a record: it is stated with the holders."""
     place = {device.uuid: position for position, device in enumerate(devices)}
     numbers: dict[tuple[str, str], int] = {}
     for _, process in pods:
@@ -149,7 +178,11 @@ def _batch(
         for (uid, container), number in numbers.items()
     ]
     rows = [(sample, -1) for sample in mine]
-    rows += [(sample, numbers[process.consumer, process.container]) for sample, process in pods]
+    rows += [
+        (sample, numbers[process.consumer, process.container])
+        for sample, process in pods
+        if sample.field is not Field.PROCESS_MEMORY_BYTES
+    ]
     rows.sort(key=lambda row: (row[0].start_ns, row[0].device, row[1], row[0].field))
     return SampleBatch(
         header,
