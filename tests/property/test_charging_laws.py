@@ -62,7 +62,7 @@ def test_each_gpu_costs_its_price_times_its_time(window, prices):
         assert sum(row.total_ns for row in mine) == end - start
         cost = book.cost(whole, start, end)
         assert sum(row.total_nano for row in mine) == cost.nano
-        assert sum(row["unpriced_ns"] for row in mine) == cost.unpriced_ns
+        assert sum(row["unpriced_ns"] for row in mine) == cost.unpriced_gpu_ns
 
 
 @settings(max_examples=60, deadline=None)

@@ -73,8 +73,9 @@ def explain(piece: Piece, device: DeviceView, processes: list[ProcessView]) -> O
     busy = [float(round(part)) for part in busy]  # once: what they sum to is A where A is the estimate
     whole = sum(busy) if device_ns is None else device_ns
     wide = guess.wide_ns
-    if device.engine_long is not None and source == BY_ESTIMATE:
-        wide += abs(device.engine_long * length - whole)
+    long = _of_long_samples(piece, device)
+    if long is not None and source == BY_ESTIMATE:
+        wide += abs(long * length - whole)
     if not 0 <= whole <= length:
         flags |= Flag.OCCUPIED_CLAMPED if source == BY_DEVICE else NO_FLAGS
         whole = min(max(whole, 0.0), float(length))
@@ -100,6 +101,13 @@ def explain(piece: Piece, device: DeviceView, processes: list[ProcessView]) -> O
         share.low_ns = min(share.low_ns, share.used_ns)
         share.high_ns = max(min(share.high_ns, length), share.used_ns)
     return occupation
+
+
+def _of_long_samples(piece: Piece, device: DeviceView) -> float | None:
+    """The occupied share that samples longer than the window say."""
+    if not piece.slot.by_sm_time:
+        return device.engine_long
+    return device.sm_active if device.sm_long and piece.slot.sm_active_declared else None
 
 
 def _within_limits(piece: Piece, processes: list[ProcessView], busy: list[float]) -> list[float]:

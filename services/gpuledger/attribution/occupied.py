@@ -6,6 +6,10 @@ thread percentages of those who had work outstanding, at each instant and at mos
 
 A profiling value of 0 beside GPU_UTIL or outstanding work above 5 % of the piece is missing, not 0: profiling
 counters have been seen to stand at 0 for hours (dcgm-exporter#662). Such a piece is flagged.
+
+A sample longer than the window says little of one window: it counts only where not every context is
+witnessed, spread evenly and flagged. That holds for a declared SM active too: where an exporter is scraped
+every 30 s, the estimate stands in all windows of an epoch.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ class Occupied(NamedTuple):
 def occupied(piece: Piece, device: DeviceView, processes: list[ProcessView], witnessed: bool) -> Occupied:
     """What A is to be taken from; where that is the estimate, A is its sum."""
     if piece.slot.by_sm_time:
-        return _by_sm_time(piece, device, processes)
+        return _by_sm_time(piece, device, processes, witnessed)
     if device.engine_active is not None:
         device = device._replace(engine_active=device.engine_active * piece.slot.engine_scale)
     return _by_time(piece.length_ns, device, processes, witnessed)
@@ -69,11 +73,16 @@ def _by_time(length: int, device: DeviceView, processes: list[ProcessView], witn
     return Occupied(None, "none", flags)
 
 
-def _by_sm_time(piece: Piece, device: DeviceView, processes: list[ProcessView]) -> Occupied:
+def _by_sm_time(piece: Piece, device: DeviceView, processes: list[ProcessView], witnessed: bool) -> Occupied:
     if not piece.slot.sm_active_declared:
         return Occupied(None, BY_ESTIMATE)
-    if device.sm_active == 0.0 and at_work(piece.length_ns, device, processes):
-        return Occupied(None, "none", Flag.SIGNALS_DISAGREE)
     if device.sm_active is None:
         return Occupied(None, "none")
-    return Occupied(device.sm_active * piece.length_ns, BY_DEVICE)
+    stuck = device.sm_active == 0.0 and at_work(piece.length_ns, device, processes)
+    flags = Flag.SIGNALS_DISAGREE if stuck else NO_FLAGS
+    if device.sm_long and witnessed:
+        return Occupied(None, BY_ESTIMATE, flags)
+    if stuck:
+        return Occupied(None, "none", flags)
+    spread = Flag.SAMPLE_SPREAD if device.sm_long else NO_FLAGS
+    return Occupied(device.sm_active * piece.length_ns, BY_DEVICE, spread)

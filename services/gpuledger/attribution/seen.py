@@ -78,9 +78,10 @@ class ProcessView:
 
 class DeviceView(NamedTuple):
     """What the silicon says of a device in one piece: ratios 0..1, None where missing. ``engine_long``
-    comes from samples that are longer than the window."""
+    comes from samples that are longer than the window, and so does ``sm_active`` where ``sm_long``."""
 
     engine_active: float | None = None
     engine_long: float | None = None
     gpu_utilization: float | None = None
     sm_active: float | None = None
+    sm_long: bool = False

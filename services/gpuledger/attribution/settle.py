@@ -157,7 +157,6 @@ class Ledger:
         priced = piece.slot.priced
         cost = self.book.cost(priced, piece.start_ns, piece.end_ns)
         time = priced.gpu_ns(piece.start_ns, piece.end_ns)
-        unpriced = time * cost.unpriced_ns // piece.length_ns
         of_ns, of_nano = weighted.divide(time), weighted.divide(cost.nano)
         if self._trace is not None:
             self._trace.divided(Divided(device, piece, found, weighted, time, cost, of_ns, of_nano))
@@ -170,7 +169,7 @@ class Ledger:
                 row = rows[consumer, container, reason] = self.row(key, piece)
             return row
 
-        amounts = zip(weighted.parts, of_ns, of_nano, weighted.divide(unpriced), strict=True)
+        amounts = zip(weighted.parts, of_ns, of_nano, weighted.divide(cost.unpriced_gpu_ns), strict=True)
         for part, ns, nano, without in amounts:
             containers = containers_of(part.consumer, part.category, piece, found)
             split = [divided(value, containers) for value in (ns, nano, without)]

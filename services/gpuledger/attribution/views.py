@@ -176,6 +176,7 @@ class Views:
             engine_long=engine if long else None,
             gpu_utilization=self._ratio(Field.GPU_UTILIZATION, cells),
             sm_active=self._ratio(Field.SM_ACTIVE, cells),
+            sm_long=(place, int(Field.SM_ACTIVE)) in self._long,
         )
 
     def processes(self, prepared: Prepared, number: int, piece: int) -> list[ProcessView]:

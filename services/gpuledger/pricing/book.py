@@ -19,6 +19,7 @@ class Cost:
 
     nano: int
     unpriced_ns: int  # wall time without a price
+    unpriced_gpu_ns: int  # the device's GPU time in it
     entry_ids: tuple[str, ...]  # in order of time, each once
     provisional: bool = False  # some of it is the last known price of a series, to be restated
 
@@ -84,18 +85,19 @@ class PriceBook:
     def cost(self, device: PricedDevice | Device, start_ns: int, end_ns: int) -> Cost:
         """Cost of [start_ns, end_ns), with what of it has no price."""
         priced = _priced(device)
-        nano = unpriced = 0
+        nano = unpriced = unpriced_gpu = 0
         provisional = False
         ids: list[str] = []
         for piece in self._within(priced, start_ns, end_ns):
             if piece.entry is None:
                 unpriced += piece.end_ns - piece.start_ns
+                unpriced_gpu += priced.gpu_ns(piece.start_ns, piece.end_ns)
                 continue
             nano += device_cum(piece, priced, piece.end_ns) - device_cum(piece, priced, piece.start_ns)
             provisional = provisional or piece.entry.provisional
             if piece.entry.id not in ids:
                 ids.append(piece.entry.id)
-        return Cost(nano, unpriced, tuple(ids), provisional)
+        return Cost(nano, unpriced, unpriced_gpu, tuple(ids), provisional)
 
     def node_cost_nano(self, device: PricedDevice, start_ns: int, end_ns: int) -> int:
         """Whole cost of a node whose GPUs are all like ``device``: the other side of the law.
