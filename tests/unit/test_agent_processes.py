@@ -14,9 +14,10 @@ import pytest
 from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.devices import DeviceRef
 from gpuledger.agent.holders.source import HeldDevice, Holders
+from gpuledger.agent.names import Names
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.process_reader import ProcessFacts
-from gpuledger.agent.processes import Names, ProcessTable
+from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.procfs import process_start_ns
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Pod

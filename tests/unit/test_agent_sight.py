@@ -6,11 +6,12 @@ import numpy as np
 
 from gpuledger.agent.devices import DeviceRef
 from gpuledger.agent.holders.source import HeldDevice, Holders
+from gpuledger.agent.names import Names
 from gpuledger.agent.ordinals import Visible
 from gpuledger.agent.probes.driver import GpuRegistration
 from gpuledger.agent.probes.events import DeviceUuid
 from gpuledger.agent.process_reader import ProcessFacts
-from gpuledger.agent.processes import Names, ProcessTable
+from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.sight import Doubt, Sight
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Device

@@ -7,7 +7,8 @@ import pytest
 
 from gpuledger.agent.coarsen import OutstandingIntervals
 from gpuledger.agent.epoch import AgentTime
-from gpuledger.agent.processes import Names, ProcessTable
+from gpuledger.agent.names import Names
+from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.simulated import SimulatedNode, SimulatedProcesses, SimulatedSampler, SimulatedSource
 from gpuledger.contract.clock import ManualClock
 from gpuledger.contract.fields import Field

@@ -12,7 +12,8 @@ import pytest
 
 from gpuledger.agent.metrics import REGISTRY
 from gpuledger.agent.process_reader import ProcessFacts
-from gpuledger.agent.processes import Names, ProcessTable
+from gpuledger.agent.names import Names
+from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.runtime import SourceKind, parse_source
 from gpuledger.agent.tetragon import MISSING, TetragonReader, TetragonSource
 from gpuledger.agent.tetragon.processes import FIRST_MADE_UP_ID

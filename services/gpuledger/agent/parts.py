@@ -14,7 +14,7 @@ from gpuledger.agent.coarsen import Intervals
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.events import NO_THREAD, Events, no_events
 from gpuledger.agent.measured import MeasuredPart
-from gpuledger.agent.processes import Names
+from gpuledger.agent.names import Names
 from gpuledger.agent.rules import RAW, TALLY, CutterRules, Lost
 from gpuledger.agent.state import NodeState
 from gpuledger.agent.tallied import TalliedProcesses

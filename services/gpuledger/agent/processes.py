@@ -3,65 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from gpuledger.agent.consumers import IN_CONTAINER, consumer_from_cgroup
 from gpuledger.agent.distinct import distinct, first_rows
-from gpuledger.agent.events import AGENT_EVENT, NO_THREAD, Events, OperationSet
+from gpuledger.agent.events import Events, OperationSet
 from gpuledger.agent.evidence import DeviceEvidence, Witness
 from gpuledger.agent.holders.source import Holders
+from gpuledger.agent.kernel_events import agent_events, lives
 from gpuledger.agent.known import Known, Sights, columns, device_table
+from gpuledger.agent.names import Names
 from gpuledger.agent.ordinals import visible_devices
 from gpuledger.agent.probes.events import RawEvents
 from gpuledger.agent.process_reader import ProcessFacts, ProcessReader
 from gpuledger.contract.operations import LAUNCHES, Operation
-from gpuledger.contract.records import Device, Pod, Process
+from gpuledger.contract.records import Device, Process
 
 _TELLS_DEVICES = OperationSet(
     (Operation.CREATE_CONTEXT, Operation.RETAIN_PRIMARY_CONTEXT, Operation.IOCTL_UVM_REGISTER_GPU)
 )
 """Before these, or by these, a process learns or says which devices it has."""
-_SAME = (
-    "duration_ns",
-    "bytes",
-    "launched_threads",
-    "function",
-    "span_ns",
-    "count",
-    "tid",
-    "result",
-    "operation",
-)
 MPS_SERVER = "nvidia-cuda-mps-server"
 FORGET_AFTER_NS = 120_000_000_000  # events of an ended process may lie in two windows of a minute at most
-_PID_MIX, _START_MIX, _CGROUP_MIX = (
-    np.uint64(0x9E3779B97F4A7C15),  # odd 64-bit constants: the three numbers of a process spread over 64 bits
-    np.uint64(0xC2B2AE3D27D4EB4F),
-    np.uint64(0x165667B19E3779F9),
-)
-
-
-@dataclass(frozen=True)
-class Names:
-    """What pods and containers are called: as ``now`` says, and where that does not, as ``latest`` does."""
-
-    now: Holders | None = None
-    latest: Holders | None = None
-
-    def pod(self, uid: str) -> Pod | None:
-        """The pod of that uid; None where its name is not known."""
-        return next((h.pod_of[uid] for h in (self.now, self.latest) if h and uid in h.pod_of), None)
-
-    def container(self, container_id: str) -> str:
-        """The name of a container; empty where it is not known."""
-        known = (h.container_names.get(container_id, "") for h in (self.now, self.latest) if h)
-        return next(filter(None, known), "")
-
-    def same(self, before: Names) -> bool:
-        """Whether nobody has told of anything since."""
-        return self.now is before.now and self.latest is before.latest
 
 
 class ProcessTable:
@@ -120,26 +85,10 @@ class ProcessTable:
 
     def resolve(self, raw: RawEvents, offset_ns: int) -> Events:
         """The kernel's events in agent time, each with its process and device; in the order given."""
-        events = np.zeros(len(raw), AGENT_EVENT)
+        events = agent_events(raw, offset_ns)
         if not len(raw):
             return events
-        events["time_ns"] = raw["time_ns"].astype(np.int64) + offset_ns
-        for name in _SAME:
-            events[name] = raw[name]
-        if int(np.bitwise_or.reduce(raw["duration_ns"] | raw["bytes"] | raw["launched_threads"])) >> 63:
-            for name in ("duration_ns", "bytes", "launched_threads"):
-                # an argument of 2**63 or more is no size of anything; the call itself still counts
-                events[name] = np.maximum(events[name], 0)
-        if (several := raw["span_ns"] > 0).any():
-            events["tid"][several] = NO_THREAD
-        if (uncounted := raw["count"] == 0).any():
-            events["count"][uncounted & ~several] = 1
-        key = (
-            raw["pid"].astype(np.uint64) * _PID_MIX
-            + raw["start_ns"].astype(np.uint64) * _START_MIX
-            + raw["cgroup_id"].astype(np.uint64) * _CGROUP_MIX
-        )
-        keys, inverse = distinct(key)
+        keys, inverse = distinct(lives(raw))
         before = self._next
         found = [self._of_event(raw[row]) for row in first_rows(inverse, len(keys))]
         for position in np.flatnonzero([known.serves for known in found]):

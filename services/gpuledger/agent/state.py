@@ -11,10 +11,11 @@ from gpuledger.agent.distinct import distinct
 from gpuledger.agent.events import Events, work_of
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.learned import LearnedDurations
+from gpuledger.agent.names import Names
 from gpuledger.agent.outstanding import Outstanding
 from gpuledger.agent.pending import PendingNames
 from gpuledger.agent.probes.events import Resident
-from gpuledger.agent.processes import Names, ProcessTable
+from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.resident import ResidentMemory
 from gpuledger.agent.samplers.samples import Round
 from gpuledger.contract.columns import longs
