@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gpuledger.agent.metrics import REGISTRY
-from gpuledger.agent.process_reader import ProcessFacts
 from gpuledger.agent.names import Names
+from gpuledger.agent.process_reader import ProcessFacts
 from gpuledger.agent.processes import ProcessTable
 from gpuledger.agent.runtime import SourceKind, parse_source
 from gpuledger.agent.tetragon import MISSING, TetragonReader, TetragonSource
