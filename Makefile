@@ -44,7 +44,7 @@ bpf: $(STAMPS)/bpf ## Compile the probes ahead of time, for nodes without a comp
 wheel: $(STAMPS)/bpf ## The distribution with the compiled probes, in build/wheel
 	@$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation --disable-pip-version-check -w build/wheel .
 
-.PHONY: help setup emulator bpf wheel demo test test-fast test-kernel test-gpu protocol chaos lint bench clean distclean lock
+.PHONY: help setup emulator bpf wheel demo test test-fast test-kernel test-gpu protocol chaos replay-hour lint bench clean distclean lock
 
 emulator: $(STAMPS)/system
 	@$(MAKE) -C tests/emulator --silent
@@ -82,6 +82,9 @@ CHAOS_RUNS = $(if $(filter command line,$(origin N)),$(N),1)
 CHAOS_SECONDS ?= 10
 chaos: setup ## The real stack under random faults: N seeds from SEED, its ledger exact after each (slow)
 	@$(BIN)/python -m tests.chaos --nodes 2 --seconds $(CHAOS_SECONDS) --runs $(CHAOS_RUNS) $(if $(SEED),--seed $(SEED))
+
+replay-hour: setup ## An hour of a fleet with faults: charged live, archived, replayed to the same bytes (slow)
+	@$(BIN)/python -m benchmarks.replay_hour
 
 test-gpu: setup ## On a machine with an NVIDIA GPU: the agent beside a real CUDA program (else says so)
 	@$(BIN)/python -m tests.gpu
