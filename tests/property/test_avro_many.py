@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpuledger.contract.avro import Codec
 from gpuledger.contract.errors import BadRecord
-from gpuledger.contract.records import ChargeSet, decode, decode_many, encode
+from gpuledger.contract.records import ChargeSet, decode, decode_many, encode, encode_many
 from gpuledger.contract.schemas import schema
 from tests.support.charge_sets import WINDOW_NS, charge_set
 
@@ -73,6 +73,23 @@ def alone(body: bytes) -> Any:
 @settings(max_examples=150, deadline=None)
 def test_many_records_are_what_each_is_alone(batch: list[bytes]) -> None:
     assert [plain(found) for found in decode_many(ChargeSet, batch)] == [plain(alone(b)) for b in batch]
+
+
+@given(st.lists(st.tuples(ROWS, st.sampled_from([v for v in HUGE if v >= 0])), max_size=40))
+@settings(max_examples=30, deadline=None)
+def test_many_records_are_encoded_as_each_is_alone(shapes: list[tuple[int, int]]) -> None:
+    records = []
+    for rows, value in shapes:
+        records.append(charge_set(WINDOW_NS, rows))
+        records[-1].used_ns = np.full(rows, value, np.int64)
+    assert encode_many(records) == [encode(record) for record in records]
+
+
+def test_one_record_among_many_that_breaks_a_rule_is_an_error() -> None:
+    good, bad = charge_set(WINDOW_NS, 3), charge_set(WINDOW_NS, 3)
+    bad.used_ns = np.full(3, -1, np.int64)
+    with pytest.raises(BadRecord, match="used_ns"):
+        encode_many([good, bad, good])
 
 
 def test_whole_records_are_decoded_together() -> None:

@@ -34,6 +34,7 @@ class People:
     processes: list[Process] = field(default_factory=list)
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
+    _consumers: dict[int, tuple[Process, ConsumerKey]] = field(default_factory=dict)
     _latest: tuple[Sequence[Process], list[int]] = ((), [])
 
     def add(self, processes: Sequence[Process]) -> list[int]:
@@ -55,8 +56,13 @@ class People:
     def consumer(self, number: int) -> ConsumerKey:
         """The consumer that a process belongs to."""
         process = self.processes[number]
+        known = self._consumers.get(number)
+        if known is not None and known[0] is process:
+            return known[1]
         kind = process.consumer_kind or "host_process"
-        return ConsumerKey(kind, process.consumer or f"{process.pid}:{process.started_ns}")
+        key = ConsumerKey(kind, process.consumer or f"{process.pid}:{process.started_ns}")
+        self._consumers[number] = process, key
+        return key
 
 
 def _better(one: Process, other: Process) -> Process:

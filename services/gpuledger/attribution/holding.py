@@ -101,7 +101,7 @@ def holding_of(held: Held, slot: Slot) -> Holding:
     holders = held.by_device.get(slot.index)
     if not holders:
         return Holding(free_reason=held.free_reason)
-    if len(holders) == 1 and slot.sharing == "exclusive" and stated_part(holders[0], slot) >= 1:
+    if len(holders) == 1 and slot.sharing == "exclusive" and _has_all(holders[0], slot):
         holder = holders[0]
         key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
         return Holding((Entitlement(key, 1, ((holder.container, max(holder.slots, 1)),)),))
@@ -135,24 +135,38 @@ def holding_of(held: Held, slot: Slot) -> Holding:
 
 
 def _says_more(holder: Holder, slot: Slot) -> bool:
-    """Whether something else than its slots says what a holder is entitled to, or may use."""
-    return holder.share_denominator > 0 or holder.mps_percentage is not None or slot.sharing == "fractional"
+    """Whether something else than its slots says what a holder is entitled to."""
+    return holder.share_denominator > 0 or slot.sharing == "fractional"
+
+
+def _has_all(holder: Holder, slot: Slot) -> bool:
+    if _says_more(holder, slot):
+        return stated_part(holder, slot) >= 1
+    return holder.slots >= slot.replicas
 
 
 def _by_slots(holders: Iterable[Holder], replicas: int) -> Holding:
     """The holding of a device of ``replicas`` slots of which holders have some, as ``entitled`` has it."""
     slots: dict[ConsumerKey, int] = {}
     containers: dict[ConsumerKey, dict[str, int]] = {}
+    percentages: dict[ConsumerKey, dict[str, float]] = {}
     for holder in holders:
         key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
         slots[key] = slots.get(key, 0) + holder.slots
         given = containers.setdefault(key, {})
         given[holder.container] = given.get(holder.container, 0) + max(holder.slots, 1)
+        if holder.mps_percentage is not None:
+            percentages.setdefault(key, {})[holder.container] = holder.mps_percentage
     booked = sum(slots.values())
     whole = max(booked, replicas)
     denominator = lcm(1, *(whole // gcd(own, whole) for own in slots.values()))
     found = tuple(
-        Entitlement(key, slots[key] * denominator // whole, tuple(sorted(containers[key].items())))
+        Entitlement(
+            key,
+            slots[key] * denominator // whole,
+            tuple(sorted(containers[key].items())),
+            tuple(sorted(percentages.get(key, {}).items())),
+        )
         for key in sorted(slots)
     )
     return Holding(found, denominator, overbooked=booked > replicas)
