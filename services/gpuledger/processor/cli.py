@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from typing import Annotated
@@ -21,6 +22,7 @@ from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.worker import Worker
 
 PAUSE_S = 2.0
+GARBAGE_AFTER = (50_000, 20, 20)  # allocations: what records and rows consist of has no cycles, and is much
 _log = structlog.get_logger(__name__)
 
 
@@ -53,6 +55,7 @@ def processor(
     except SettingsError as error:  # what is no JSON where JSON is needed
         raise ConfigError(str(error), where="environment") from None
     logging.basicConfig(level=logging.WARNING)
+    gc.set_threshold(*GARBAGE_AFTER)
     await_topic(bus, settings)
     if settings.metrics_port:
         start_http_server(settings.metrics_port)

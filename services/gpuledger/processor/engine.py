@@ -73,6 +73,7 @@ class Engine:
         self._configuration: Configuration | None = None
         self._configured_ns = 0  # when it was read, Unix ns
         self._next_mark_ns = 0
+        self._stood: dict[int, int] = {}  # the position of each partition when marks were last looked at
         self._assignment = 0  # the latest one known, set from any thread
         self._serving = 0  # the one that what is owned belongs to
         self._lock = threading.Lock()
@@ -185,7 +186,11 @@ class Engine:
                     )
 
     def _mark(self) -> None:
+        stood = self._stood
+        self._stood = {o.owner.partition: o.owner.position for o in self._owned.values()}
         for owner in [o.owner for o in self._owned.values() if o.owner.has_mark]:
+            if stood.get(owner.partition) != owner.position:
+                continue  # it is being read
             low, high = self._reader.bounds(TELEMETRY, owner.partition)
             if low <= owner.position < high:  # much to read, or marks that are never read
                 self._intake.skip_marks(owner, high)
