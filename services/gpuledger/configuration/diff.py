@@ -12,6 +12,7 @@ from gpuledger.contract.records import (
     BudgetRule,
     BudgetsVersion,
     CurrencyRate,
+    PolicyRule,
     PriceBookVersion,
     PriceEntry,
     TeamMapVersion,
@@ -52,6 +53,7 @@ def diff(old: Version | None, new: Version) -> list[Line]:
         *_setting("default_team", teams.default_team if teams else "", new.default_team),
         *_entries(_by_id(teams.rules if teams else ()), _by_id(new.rules)),
         *_order([rule.id for rule in teams.rules] if teams else [], [rule.id for rule in new.rules]),
+        *_entries(_by_id(teams.policies if teams else ()), _by_id(new.policies)),
     ]
 
 
@@ -68,7 +70,7 @@ def _series(entries: Iterable[PriceEntry]) -> dict[str, list[Any]]:
     return found
 
 
-def _by_id(rules: Sequence[TeamRule]) -> dict[str, list[Any]]:
+def _by_id(rules: Sequence[TeamRule | PolicyRule]) -> dict[str, list[Any]]:
     return {rule.id: [rule] for rule in rules}
 
 

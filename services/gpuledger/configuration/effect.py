@@ -52,7 +52,7 @@ class LedgerHour(NamedTuple):
 class Effect:
     """The past that would change, and the ``cause`` of its generation. ``unpriced_ns`` is GPU time of it
     without a price, before and after; ``uncertain`` money of which labels decide; ``cut`` says that there
-    were more rows than are looked at."""
+    were more rows than are looked at; ``shared_otherwise`` that a policy moves money besides."""
 
     ranges: Sequence[Range] = ()
     cause: str = ""
@@ -63,6 +63,7 @@ class Effect:
     unpriced_after_ns: int = 0
     uncertain: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     cut: bool = False
+    shared_otherwise: bool = False
 
     @property
     def keys(self) -> list[tuple[str, str]]:

@@ -35,6 +35,8 @@ def foresee(planned: Applied, announced: Sequence[Generation], url: str | None) 
         return effect
     if isinstance(new, TeamMapVersion):
         effect = Effect(ranges_of(restated(published, None, new)), "team")
+        last = maps[-2] if len(maps) > 1 else TeamMapVersion(1, 0)
+        effect.shared_otherwise = bool(effect.ranges) and last.policies != new.policies
         if url and effect.ranges:
             with opened(url) as warehouse:
                 _teams(effect, warehouse, maps[:-1], new)

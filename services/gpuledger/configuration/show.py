@@ -225,6 +225,11 @@ def _print_effect(out: Console, effect: Effect) -> None:
         )
     for currency, nano in sorted(effect.uncertain.items()):
         out.print(f"  {_money(nano)} {currency} more may move: labels decide, and the ledger keeps none.")
+    if effect.shared_otherwise:
+        out.print(
+            "  A policy changes too: what it moves between teams is not in this; "
+            "`gpuledger replay --what-if --policy` says it."
+        )
     if effect.cut:
         out.print("  There are more hours than were looked at: the newest alone are in this.")
 
@@ -252,6 +257,7 @@ def effect_as_json(effect: Effect, asked: bool) -> dict[str, Any]:
         "unpriced_ns": {"now": effect.unpriced_before_ns, "then": effect.unpriced_after_ns},
         "uncertain": {currency: format_nano(nano) for currency, nano in effect.uncertain.items()},
         "cut": effect.cut,
+        "shared_otherwise": effect.shared_otherwise,
     }
 
 

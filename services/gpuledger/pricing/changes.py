@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
-from gpuledger.contract.records import PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
+from gpuledger.contract.records import PolicyRule, PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
 from gpuledger.contract.windows import MINUTE_NS
 from gpuledger.pricing.book import entry_match, in_order
 from gpuledger.pricing.currencies import FOREVER_NS, unit_price_segments
@@ -71,16 +71,22 @@ def price_changes(old: PriceBookVersion | None, new: PriceBookVersion) -> list[P
 
 
 def team_changes(old: TeamMapVersion | None, new: TeamMapVersion) -> list[tuple[int, int]]:
-    """The stretches of time in which another list of rules, or another default team, would be asked."""
+    """The stretches of time in which another list of rules, another default team or another policy of some
+    cluster would be asked."""
     was = old or TeamMapVersion(version=1, active_from_ns=0)
     same = was.default_team == new.default_team and bool(was.rules) == bool(new.rules)
     cuts = {0, FOREVER_NS}
-    for rule in (*was.rules, *new.rules):
+    ruled: list[TeamRule | PolicyRule] = [*was.rules, *new.rules, *was.policies, *new.policies]
+    for rule in ruled:
         cuts.add(max(rule.effective_from_ns, 0))
         cuts.add(_end(rule))
     found: list[tuple[int, int]] = []
     for start, end in pairwise(sorted(cuts)):
-        if same and _asked(was, start) == _asked(new, start):
+        if (
+            same
+            and _asked(was, start) == _asked(new, start)
+            and _policies(was, start) == _policies(new, start)
+        ):
             continue
         if found and found[-1][1] == start:
             found[-1] = found[-1][0], end
@@ -178,5 +184,15 @@ def _asked(teams: TeamMapVersion, at_ns: int) -> list[TeamRule]:
     ]
 
 
-def _end(rule: TeamRule) -> int:
+def _policies(teams: TeamMapVersion, at_ns: int) -> dict[str, list[str]]:
+    """The settings in force at an instant: of all clusters, under an empty name, and of those that differ."""
+    found = {
+        one.cluster: [one.burst, one.entitlement, one.mig, one.idle]
+        for one in (PolicyRule(""), *teams.policies)
+        if one.effective_from_ns <= at_ns < _end(one)
+    }
+    return {cluster: settings for cluster, settings in found.items() if not cluster or settings != found[""]}
+
+
+def _end(rule: TeamRule | PolicyRule) -> int:
     return FOREVER_NS if rule.effective_to_ns is None else rule.effective_to_ns

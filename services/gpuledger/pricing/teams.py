@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuledger.contract.records import TeamMapVersion, TeamRule
+from gpuledger.contract.records import PolicyRule, TeamMapVersion, TeamRule
 
+POLICY_SETTINGS = ("burst", "entitlement", "mig", "idle")
 TEAM_LABEL = "team"  # the pod label that names the team where no rule does
 HOST_TEAM = "(host)"  # processes outside Kubernetes that no rule claims; no namespace can have this name
 POOL_TEAM = "(pool)"  # what nobody holds or nobody explains
@@ -49,6 +50,7 @@ class TeamMap:
         self.default_team = version.default_team
         order = sorted(range(len(version.rules)), key=lambda i: (-version.rules[i].priority, i))
         self.rules = tuple(version.rules[i] for i in order)
+        self.policies = tuple(sorted(version.policies, key=lambda one: not one.cluster))
 
     @staticmethod
     def empty() -> TeamMap:
@@ -56,6 +58,13 @@ class TeamMap:
         found = TeamMap(TeamMapVersion(version=1, active_from_ns=0))
         found.version = 0
         return found
+
+    def policy_of(self, cluster: str, at_ns: int) -> dict[str, str]:
+        """The settings of the cluster's own policy at an instant, else of the one for all; empty without."""
+        for one in self.policies:
+            if one.cluster in ("", cluster) and holds(one, at_ns):
+                return {name: getattr(one, name) for name in POLICY_SETTINGS}
+        return {}
 
     def team_of(self, consumer: Consumer, at_ns: int) -> Team:
         """The team of a consumer at an instant."""
@@ -71,8 +80,13 @@ class TeamMap:
         return Team(self.default_team or HOST_TEAM if consumer.kind != "pod" else self.default_team)
 
 
+def holds(rule: TeamRule | PolicyRule, at_ns: int) -> bool:
+    """Whether a rule is in force at an instant."""
+    return rule.effective_from_ns <= at_ns and (rule.effective_to_ns is None or at_ns < rule.effective_to_ns)
+
+
 def _applies(rule: TeamRule, consumer: Consumer, at_ns: int) -> bool:
-    if at_ns < rule.effective_from_ns or (rule.effective_to_ns is not None and at_ns >= rule.effective_to_ns):
+    if not holds(rule, at_ns):
         return False
     if consumer.kind == "pool" and rule.consumer_kind != "pool":
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -12,6 +12,7 @@ from gpuledger.contract.errors import BadRecord, ConfigError
 from gpuledger.contract.records import (
     BudgetsVersion,
     CurrencyRate,
+    PolicyRule,
     PriceBookVersion,
     TeamMapVersion,
     TeamRule,
@@ -22,7 +23,7 @@ from gpuledger.pricing.entries import PROVISIONAL, WRITTEN_OFF, entries_of
 from gpuledger.pricing.yaml_budgets import BudgetsDocument
 from gpuledger.pricing.yaml_lines import Path, Plain, read_yaml
 from gpuledger.pricing.yaml_prices import PricesDocument
-from gpuledger.pricing.yaml_teams import TeamRuleModel, TeamsDocument
+from gpuledger.pricing.yaml_teams import PolicyModel, TeamRuleModel, TeamsDocument
 
 Version: TypeAlias = PriceBookVersion | TeamMapVersion | BudgetsVersion
 M = TypeVar("M", bound=BaseModel)
@@ -133,6 +134,8 @@ def _prices(plain: Plain, text: str) -> PriceBookVersion:
 def _teams(plain: Plain, text: str) -> TeamMapVersion:
     document = _parse(TeamsDocument, plain)
     _unique(plain, "rules", [rule.id for rule in document.rules])
+    _unique(plain, "policies", [policy.id for policy in document.policies])
+    _apart(plain, document.policies)
     version = TeamMapVersion(
         version=1,
         active_from_ns=0,
@@ -140,6 +143,7 @@ def _teams(plain: Plain, text: str) -> TeamMapVersion:
         document_sha256=_digest(text),
         default_team=document.default_team,
         rules=[_rule(rule) for rule in document.rules],
+        policies=[_policy(policy) for policy in document.policies],
     )
     return _small_enough(version, plain)
 
@@ -167,6 +171,27 @@ def _unique(plain: Plain, section: str, ids: list[str]) -> None:
     ]
     if problems:
         raise InvalidDocument(problems)
+
+
+def _apart(plain: Plain, policies: Sequence[PolicyModel]) -> None:
+    """Raises InvalidDocument where two policies would hold for a cluster at once."""
+    problems = [
+        f"{plain.where(('policies', index))}: it overlaps with {other.id} in time, for "
+        + (f"cluster {one.cluster}" if one.cluster else "all clusters")
+        for index, one in enumerate(policies)
+        for other in policies[:index]
+        if one.meets(other)
+    ]
+    if problems:
+        raise InvalidDocument(problems)
+
+
+def _policy(policy: PolicyModel) -> PolicyRule:
+    return PolicyRule(
+        **policy.model_dump(exclude={"effective_from", "effective_to"}),
+        effective_from_ns=policy.effective_from,
+        effective_to_ns=policy.effective_to,
+    )
 
 
 def _rule(rule: TeamRuleModel) -> TeamRule:

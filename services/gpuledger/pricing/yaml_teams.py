@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from gpuledger.pricing.currencies import FOREVER_NS
 from gpuledger.pricing.yaml_values import Id, Minute, Strict
 
 
@@ -43,9 +44,37 @@ class TeamRuleModel(Strict):
         return self
 
 
+class PolicyModel(Strict):
+    """How idle and borrowed time is shared out; docs/policies.md shows each setting."""
+
+    id: Id
+    cluster: str = ""
+    burst: Literal["pay", "reserved_first"] = "pay"
+    entitlement: Literal["slots", "max(slots,memory)"] = "slots"
+    mig: Literal["slices", "dominant"] = "slices"
+    idle: Literal["holders", "pool", "cluster"] = "holders"
+    effective_from: Minute = 0
+    effective_to: Minute | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PolicyModel:
+        if self.effective_to is not None and self.effective_to <= self.effective_from:
+            raise ValueError("effective_to is not after effective_from")
+        if self.burst == "reserved_first" and self.idle != "holders":
+            raise ValueError(f"idle: {self.idle} does not go with burst: reserved_first")
+        return self
+
+    def meets(self, other: PolicyModel) -> bool:
+        """Whether both would hold for a cluster at one instant."""
+        ends = [one.effective_to if one.effective_to is not None else FOREVER_NS for one in (self, other)]
+        begins = max(self.effective_from, other.effective_from)
+        return self.cluster == other.cluster and begins < min(ends)
+
+
 class TeamsDocument(Strict):
     """``kind: teams``."""
 
     kind: Literal["teams"]
     default_team: str = ""
     rules: list[TeamRuleModel] = Field(default_factory=list)
+    policies: list[PolicyModel] = Field(default_factory=list)

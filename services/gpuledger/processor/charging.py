@@ -164,8 +164,16 @@ def _window(
         offset_ranges=ranges(offsets(decision.inputs)),
         price_version=generation.price_version if generation is not None else None,
         team_version=generation.team_version if generation is not None else None,
-        policy=configuration.policy or Policy(**(generation.policy if generation is not None else {})),
+        policy=configuration.policy or _policy(decision.node.cluster, start, generation, configuration.teams),
     )
+
+
+def _policy(cluster: str, start_ns: int, generation: Generation | None, teams: Teams) -> Policy:
+    """What its generation says; where that says nothing, what the window's team map says of its cluster."""
+    if generation is not None and generation.policy:
+        return Policy(**generation.policy)
+    version = generation.team_version if generation is not None else None
+    return Policy(**teams.at(start_ns, version).policy_of(cluster, start_ns))
 
 
 def ranges(ascending: Sequence[int]) -> list[tuple[int, int]]:

@@ -172,7 +172,8 @@ def _check(record: object) -> None:
         if isinstance(record, PriceBookVersion):
             PriceBook(record)
         elif isinstance(record, TeamMapVersion):
-            TeamMap(record)
+            for rule in TeamMap(record).policies:
+                Policy(rule.burst, rule.entitlement, rule.mig, rule.idle)
         elif isinstance(record, Generation):
             Policy(**record.policy)
     except (GpuledgerError, ArithmeticError, TypeError, ValueError) as error:

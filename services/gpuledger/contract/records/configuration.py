@@ -91,6 +91,20 @@ class TeamRule:
 
 
 @dataclass(slots=True)
+class PolicyRule:
+    """How idle and borrowed time is shared out in a cluster; without a name in every other one."""
+
+    id: str
+    cluster: str = ""
+    burst: str = "pay"
+    entitlement: str = "slots"
+    mig: str = "slices"
+    idle: str = "holders"
+    effective_from_ns: int = 0
+    effective_to_ns: int | None = None
+
+
+@dataclass(slots=True)
 class TeamMapVersion:
     """The whole team map of one version.
 
@@ -107,6 +121,7 @@ class TeamMapVersion:
     restates_past: bool = False
     default_team: str = ""
     rules: list[TeamRule] = field(default_factory=list)
+    policies: list[PolicyRule] = field(default_factory=list)
 
 
 @dataclass(slots=True)
