@@ -121,7 +121,9 @@ def _seen(seen: Seen, names: Mapping[ConsumerKey, str]) -> Iterator[str]:
 def _line(line: Line, steps: Mapping[int, Counted]) -> Iterator[str]:
     currency = line.said["currency"]
     money = f"{format_nano(line.total_nano)} {currency} and " if line.priced else ""
-    yield f"  {who_of(line)}: {money}{line.total_ns} ns of GPU time"
+    reason = line.key["reason"]
+    because = "" if reason in ("none", "free") else f", {reason.replace('_', ' ')}"
+    yield f"  {who_of(line)}{because}: {money}{line.total_ns} ns of GPU time"
     if line.is_node:
         yield "    what the node costs and no GPU of it: see the price"
     for category in Category:
