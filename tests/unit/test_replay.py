@@ -69,12 +69,18 @@ def test_what_stands_in_for_all_that_changes_needs_one_generation() -> None:
     )
 
 
-def test_generations_of_some_clusters_ask_for_a_cluster() -> None:
-    of_a = Generation(1, 0, START, START + HOUR_NS, 1, 1, clusters=["a"])
-    with pytest.raises(Refused, match="publish with --cluster"):
-        planned(REQUEST, recorded(of_a), None, None, SAID)
-    (found,) = planned(replace(REQUEST, clusters=frozenset({"b"})), recorded(of_a), None, None, SAID)
-    assert found.clusters == ["b"]
+def test_clusters_with_generations_of_their_own_keep_what_these_pin() -> None:
+    half = START + HOUR_NS // 2
+    of_a = Generation(1, 0, START, half, 1, 1, clusters=["a"], policy={"idle": "pool"})
+    found = planned(REQUEST, recorded(of_a), None, None, SAID)
+    assert [(g.number, g.clusters, g.from_ns, g.to_ns, g.policy) for g in found] == [
+        (2, [], START, REQUEST.to_ns, {}),
+        (3, ["a"], START, half, {"idle": "pool"}),
+    ]
+    (found_b,) = planned(replace(REQUEST, clusters=frozenset({"b"})), recorded(of_a), None, None, SAID)
+    assert (found_b.number, found_b.clusters, found_b.policy) == (2, ["b"], {})
+    both = planned(replace(REQUEST, clusters=frozenset({"a", "b"})), recorded(of_a), None, None, SAID)
+    assert [(g.number, g.clusters) for g in both] == [(2, ["a"]), (3, ["a"]), (4, ["b"])]
 
 
 def test_what_was_announced_is_announced_again_alike(tmp_path: Path) -> None:

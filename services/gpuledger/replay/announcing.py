@@ -33,39 +33,35 @@ def planned(
     """The generations that a replay publishes, in the words of ``announcement``.
 
     A generation pins one version of prices and of teams, so the range is cut where those that are recorded
-    change, unless ``price_version`` and ``team_version`` stand in for them. Raises Refused where a recorded
-    generation in the range is for some clusters only and the replay is not for one.
+    change, unless ``price_version`` and ``team_version`` stand in for them. Clusters that have generations of
+    their own get their own again, behind those for all: of two that hold for a window the greater one does.
     """
     known = Generations(tuple(announcements(recorded.generations)))
-    cluster = next(iter(request.clusters), "")
     in_range = [g for g in recorded.generations.values() if _overlaps(g, request)]
-    for generation in in_range:
-        if generation.clusters and len(request.clusters) != 1:
-            raise Refused(
-                f"generation {generation.number} is for {', '.join(generation.clusters)} only: "
-                "publish with --cluster, one after the other"
-            )
-    found: list[Generation] = []
     cuts = [*_cuts(request, in_range, recorded), request.to_ns]
-    for start, end in pairwise(cuts):
-        pinned = recorded.generations.get(known.of(cluster, start))
-        of_prices = pinned.price_version if pinned is not None else None
-        of_teams = pinned.team_version if pinned is not None else None
-        one = replace(
-            announcement,
-            number=max(recorded.generations, default=0) + 1 + len(found),
-            from_ns=start,
-            to_ns=end,
-            clusters=sorted(request.clusters),
-            price_version=price_version or recorded.prices.at(start, of_prices).version,
-            team_version=team_version or recorded.teams.at(start, of_teams).version,
-            policy={**(pinned.policy if pinned is not None else {}), **request.policy},
-        )
-        if found and _pins(found[-1]) == _pins(one):
-            found[-1] = replace(found[-1], to_ns=end)
-        else:
-            found.append(one)
-    return tuple(found)
+    found: list[Generation] = []
+    for clusters in _scopes(request, in_range):
+        pieces: list[Generation] = []
+        for start, end in pairwise(cuts):
+            pinned = recorded.generations.get(known.of(next(iter(clusters), ""), start))
+            of_prices = pinned.price_version if pinned is not None else None
+            of_teams = pinned.team_version if pinned is not None else None
+            one = replace(
+                announcement,
+                from_ns=start,
+                to_ns=end,
+                clusters=clusters,
+                price_version=price_version or recorded.prices.at(start, of_prices).version,
+                team_version=team_version or recorded.teams.at(start, of_teams).version,
+                policy={**(pinned.policy if pinned is not None else {}), **request.policy},
+            )
+            if pieces and _pins(pieces[-1]) == _pins(one):
+                pieces[-1] = replace(pieces[-1], to_ns=end)
+            else:
+                pieces.append(one)
+        found += [one for one in pieces if not any(_holds_for(wide, one) for wide in found)]
+    first = max(recorded.generations, default=0) + 1
+    return tuple(replace(one, number=first + index) for index, one in enumerate(found))
 
 
 def keep_plan(directory: Path, generations: tuple[Generation, ...]) -> None:
@@ -135,6 +131,21 @@ def _overlaps(generation: Generation, request: Request) -> bool:
         request.clusters & set(generation.clusters)
     )
     return of_cluster and generation.from_ns < request.to_ns and request.from_ns < generation.to_ns
+
+
+def _scopes(request: Request, in_range: list[Generation]) -> list[list[str]]:
+    """The clusters that are announced together: all, or each alone where some have their own generations."""
+    wanted = sorted(request.clusters)
+    named = sorted({cluster for one in in_range for cluster in one.clusters})
+    if not named:
+        return [wanted]
+    return [[cluster] for cluster in wanted] if wanted else [[], *([cluster] for cluster in named)]
+
+
+def _holds_for(wide: Generation, one: Generation) -> bool:
+    """Whether one that is for all clusters says the same of all the time of another."""
+    inside = wide.from_ns <= one.from_ns and one.to_ns <= wide.to_ns
+    return not wide.clusters and inside and _pins(wide) == _pins(one)
 
 
 def _pins(generation: Generation) -> tuple[int, int, dict[str, str]]:
