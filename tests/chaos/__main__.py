@@ -34,6 +34,7 @@ def run(
     seconds: float,
     nodes: int = 4,
     workers: int = 2,
+    counters: int = 1,
     late_s: float = 0,
     only: Sequence[str] = (),
     say: Callable[[str], None] = at_once,
@@ -42,7 +43,7 @@ def run(
 
     ``only``: the families of targets that are broken, such as worker and kafka; all where it is empty.
     """
-    world = World(directory, nodes, workers)
+    world = World(directory, nodes, workers, counters=counters)
     try:
         world.start(late_workers=late_s > 0)
         if late_s:
@@ -55,14 +56,20 @@ def run(
 
 
 def run_many(
-    directory: Path, seeds: Sequence[int], seconds: float, nodes: int, workers: int, only: Sequence[str]
+    directory: Path,
+    seeds: Sequence[int],
+    seconds: float,
+    nodes: int,
+    workers: int,
+    counters: int,
+    only: Sequence[str],
 ) -> list[int]:
     """Run all seeds, some of them on one stack; returns those that did not hold."""
     failed = []
     left = deque(seeds)
     while left:
         with tempfile.TemporaryDirectory(dir=directory) as place:
-            world = World(Path(place), nodes, workers)
+            world = World(Path(place), nodes, workers, counters=counters)
             try:
                 world.start()
                 for at in range(min(SEEDS_ON_A_STACK, len(left))):
@@ -82,7 +89,7 @@ def one(world: World, seed: int, seconds: float, only: Sequence[str], say: Calla
     say(f"seed {seed}: {seconds:g} s of faults, {len(world.nodes)} nodes, {len(world.workers)} workers")
     verdict = Verdict()
     world.wait_until(lambda: False, WARM_S)
-    names = [*world.targets, *world.links, "log"]
+    names = [*world.targets, *world.links, *world.disks, "inserts-warehouse", "log"]
     targets = sorted(name for name in names if not only or name.partition("-")[0] in only)
     _break(world, schedule(seed, seconds, targets), seconds, say)
     say("no more faults; the nodes end")
@@ -132,10 +139,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--budgets", type=int, default=2, help="workers of the budgets application")
     parser.add_argument("--late", type=float, default=0, help="seconds until the workers start at all")
     parser.add_argument("--runs", type=int, default=1, help="how many seeds, one after the other")
     parser.add_argument(
-        "--only", default="", help="break only these: worker,node,sink,kafka,registry,warehouse,link,log"
+        "--only",
+        default="",
+        help="break only these: worker,budgets,node,sink,kafka,registry,warehouse,link,inserts,disk,log",
     )
     parser.add_argument("--keep", type=Path, help="directory to leave everything in")
     given = parser.parse_args()
@@ -144,10 +154,19 @@ def main() -> int:
         directory.mkdir(parents=True, exist_ok=True)
         only = given.only.split(",") if given.only else []
         if given.runs == 1:
-            verdict = run(directory, given.seed, given.seconds, given.nodes, given.workers, given.late, only)
+            verdict = run(
+                directory,
+                given.seed,
+                given.seconds,
+                given.nodes,
+                given.workers,
+                given.budgets,
+                given.late,
+                only,
+            )
             return 1 if verdict.wrong else 0
         seeds = range(given.seed, given.seed + given.runs)
-        failed = run_many(directory, seeds, given.seconds, given.nodes, given.workers, only)
+        failed = run_many(directory, seeds, given.seconds, given.nodes, given.workers, given.budgets, only)
     return summed_up(len(seeds), failed, given.seconds)
 
 

@@ -31,6 +31,7 @@ class Step(NamedTuple):
 # A frozen member of a group is given up after 6 s: from then on it is a zombie.
 KINDS = {
     "worker": (Kind("kill", "revive", 0, 6, 3), Kind("freeze", "thaw", 7, 13, 3)),
+    "budgets": (Kind("kill", "revive", 0, 5, 1.5), Kind("freeze", "thaw", 7, 12, 1)),
     "sink": (Kind("kill", "revive", 0, 5, 1.5), Kind("freeze", "thaw", 7, 12, 1)),
     "node": (
         Kind("kill", "revive", 0, 9, 3),
@@ -39,6 +40,7 @@ KINDS = {
         Kind("lose", "revive", 0, 5, 1),
         Kind("step_ahead", "step_back", 2, 6, 1),
         Kind("step_behind", "step_back", 2, 6, 1),
+        Kind("twin", "untwin", 2, 7, 1),
     ),
     "kafka": (Kind("kill", "revive", 0, 4, 1.2), Kind("freeze", "thaw", 1, 9, 0.8)),
     "registry": (Kind("kill", "revive", 1, 10, 1),),
@@ -49,10 +51,12 @@ KINDS = {
         Kind("mute", "join", 1, 8, 1),
         Kind("mute", "sever", 1, 8, 1),
     ),
+    "inserts": (Kind("refuse_parts", "accept", 1, 8, 0.7), Kind("refuse_writes", "accept", 1, 8, 0.7)),
+    "disk": (Kind("fill", "free", 1, 8, 1.5),),
     "log": (Kind("repeat", "nothing", 0, 0, 1),),
 }
-PROCESSES = frozenset({"worker", "sink", "node", "kafka", "registry", "warehouse"})
-POWER_CUT_CHANCE = 0.04  # of a fault to be the end of all processes at once, back within seconds
+PROCESSES = frozenset({"worker", "budgets", "sink", "node", "kafka", "registry", "warehouse"})
+POWER_CUT_CHANCE = 0.2  # of a fault that finds all whole to be the end of all processes at once
 
 
 def schedule(seed: int, seconds: float, targets: Sequence[str]) -> list[Step]:
@@ -63,7 +67,7 @@ def schedule(seed: int, seconds: float, targets: Sequence[str]) -> list[Step]:
     at = 0.0
     while (at := at + chance.expovariate(1 / MEAN_PAUSE_S)) < seconds:
         free = [target for target in targets if free_at[target] <= at]
-        if len(free) == len(targets) and chance.random() < POWER_CUT_CHANCE * len(targets):
+        if len(free) == len(targets) and chance.random() < POWER_CUT_CHANCE:
             back = at + 0.5 + chance.uniform(0, 4)
             for target in (target for target in targets if _family(target) in PROCESSES):
                 steps += [Step(at, "kill", target), Step(back + chance.uniform(0, 2), "revive", target)]

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from gpuledger.localstack.server import LOOPBACK, free_port
 
 CHUNK_BYTES = 64 << 10
+INSERT, HEAD_BYTES = b"INSERT", 4096  # in the address of a request, or where its body begins
+SAID_S = 0.5
 STARTED_S = 10.0
 
 
@@ -18,7 +20,8 @@ class Link:
 
     ``cut`` ends every connection and takes no new one. ``hold`` lets nothing pass either way. ``mute`` lets
     requests pass and no answers: what was asked is done and nobody knows. ``join`` makes it whole: what was
-    held comes late. ``sever`` cuts and joins at once: what was held never comes.
+    held comes late. ``sever`` cuts and joins at once: what was held never comes. ``refuse`` answers inserts
+    over HTTP as ClickHouse does where it takes none, until ``accept``; they never reach the server.
     """
 
     def __init__(self, server_port: Callable[[], int]) -> None:
@@ -27,6 +30,7 @@ class Link:
         self._loop = asyncio.new_event_loop()
         self._open = {"request": asyncio.Event(), "answer": asyncio.Event()}
         self._refusing = False
+        self._refusal = b""
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._ready = threading.Event()
@@ -59,6 +63,17 @@ class Link:
         """See Link."""
         self.cut()
         self.join()
+
+    def refuse(self, code: int, says: str) -> None:
+        """See Link."""
+        said = f"Code: {code}. DB::Exception: {says}. (version 25.8)\n"
+        head = f"HTTP/1.1 500 Internal Server Error\r\nX-ClickHouse-Exception-Code: {code}\r\n"
+        head += f"Content-Type: text/plain\r\nContent-Length: {len(said)}\r\nConnection: close\r\n\r\n"
+        self._refusal = (head + said).encode()
+
+    def accept(self) -> None:
+        """See Link."""
+        self._refusal = b""
 
     def close(self) -> None:
         """End all of it."""
@@ -108,8 +123,8 @@ class Link:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(LOOPBACK, self._server_port())
         pumps = [
-            asyncio.create_task(self._pump("request", reader, far_writer)),
-            asyncio.create_task(self._pump("answer", far_reader, writer)),
+            asyncio.create_task(self._pump("request", reader, far_writer, writer)),
+            asyncio.create_task(self._pump("answer", far_reader, writer, far_writer)),
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -119,9 +134,19 @@ class Link:
             await asyncio.gather(*pumps, return_exceptions=True)
             far_writer.transport.abort()
 
-    async def _pump(self, way: str, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, way: str, source: asyncio.StreamReader, target: asyncio.StreamWriter, back: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK_BYTES):
                 await self._open[way].wait()
+                if way == "request" and self._refusal and INSERT in data[:HEAD_BYTES].upper():
+                    back.write(self._refusal)
+                    await back.drain()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(SAID_S):  # or what is still sent would reset the answer
+                            while await source.read(CHUNK_BYTES):
+                                pass
+                    return
                 target.write(data)
                 await target.drain()

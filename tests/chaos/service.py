@@ -36,6 +36,10 @@ class Service(Server):
         self.env = dict(env)
         self._module = module
 
+    def like(self, name: str, arguments: Sequence[str]) -> Service:
+        """Another process of the same kind."""
+        return Service(name, self.log_path.parent, arguments, self.env, self._module)
+
     def choose_ports(self) -> None:
         """None."""
 

@@ -10,12 +10,13 @@ from gpuledger.contract import topics
 from gpuledger.contract.errors import GpuledgerError
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.money import cost, nano_from_decimal
-from tests.chaos import rows, truth
-from tests.chaos.world import APPLICATION, CLUSTER, PARTITIONS, SILENCE_S, SINK_GROUP, WINDOW_S, World
+from tests.chaos import budgets, rows, truth
+from tests.chaos.world import APPLICATION, CLUSTER, SILENCE_S, SINK_GROUP, WINDOW_S, World
 
 PRICE_NANO_PER_HOUR = nano_from_decimal("12.29")  # deploy/demo/prices.yaml
 DEVICES = 3  # of a simulated node
 REST_S = 120.0  # for the broker to come back, the spools to drain, members to be given up, windows to close
+JUDGED_S = 15.0
 LAST_WINDOWS_S = 3 * WINDOW_S
 
 
@@ -35,9 +36,10 @@ class Verdict:
 def behind(world: World, group: str, topic: str) -> int | None:
     """How many records of a topic a group has not acknowledged; None while nobody answers."""
     try:
-        done = committed_offsets(world.bus, "chaos-verdict", group, topic, range(PARTITIONS))
         with PartitionReader(world.bus, "chaos-verdict") as reader:
-            ends = [reader.bounds(topic, partition)[1] for partition in range(PARTITIONS)]
+            partitions = range(reader.partitions(topic))
+            ends = [reader.bounds(topic, partition)[1] for partition in partitions]
+        done = committed_offsets(world.bus, "chaos-verdict", group, topic, partitions)
     except GpuledgerError:
         return None
     return sum(end - (done[partition] or 0) for partition, end in enumerate(ends))
@@ -65,10 +67,15 @@ def rest(world: World, verdict: Verdict) -> None:
         )
     silent_s = SILENCE_S + 2 * WINDOW_S + 5
     world.wait_until(lambda: False, silent_s)  # the vanished node's windows are swept by the clock alone
-    for worker in world.workers:
-        world.stop(worker)
+    world.stop_all(world.workers)
     done = world.wait_until(lambda: behind(world, SINK_GROUP, topics.CHARGES) == 0, REST_S)
     verdict.check(done, "the sink is stuck")
+    for topic in (topics.CHARGES, topics.BUDGET_SUBTOTALS) if world.counters else ():
+        done = world.wait_until(lambda t=topic: behind(world, budgets.APPLICATION, t) == 0, REST_S)  # type: ignore[misc]
+        verdict.check(
+            done,
+            f"budgets are stuck: {behind(world, budgets.APPLICATION, topic)} records of {topic} not finished",
+        )
 
 
 def judge(world: World, verdict: Verdict) -> None:
@@ -94,6 +101,8 @@ def judge(world: World, verdict: Verdict) -> None:
     hourly, summed = (_sorted(rows.ask(world.warehouse.port, query)) for query in rows.HOURS)
     verdict.check(hourly == summed, "charges_hourly is not what charges sum up to")
     _check_totals(world, log, verdict)
+    if world.counters:
+        _check_breaches(world, log, verdict)
     states = Counter(charges.state for charges in wanted.values())
     verdict.facts |= {
         "records": log.records,
@@ -122,6 +131,15 @@ def _check_totals(world: World, log: truth.Log, verdict: Verdict) -> None:
         verdict.check(charged == owed, f"{name}: {charged} nano charged, {owed} owed")
         lived = DEVICES * (ended_ns - life.launched_ns)
         verdict.check(int(totals[name]["ns"]) == lived, f"{name}: {totals[name]['ns']} ns, lived {lived}")
+
+
+def _check_breaches(world: World, log: truth.Log, verdict: Verdict) -> None:
+    """Breaches are those of the final ledger, each told once; the last round of judging may be under way."""
+    wanted = budgets.crossed(log.ledger.sets.values())
+    world.wait_until(lambda: budgets.firing(budgets.told(world.bus)) == wanted, JUDGED_S)
+    told = budgets.told(world.bus)
+    verdict.wrong += budgets.wrong(told, wanted)
+    verdict.facts["breaches"] = dict(Counter(breach.state for breach in told))
 
 
 def _sorted(found: list[rows.Row]) -> list[str]:

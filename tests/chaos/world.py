@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer
-from gpuledger.contract.errors import GpuledgerError
-from gpuledger.contract.topics import TELEMETRY
+from gpuledger.bus import BusSettings
 from gpuledger.localstack import Kafka, Registry, Server
 from gpuledger.localstack.server import LOOPBACK, START_TIMEOUT_S
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
+from tests.chaos import budgets
+from tests.chaos.disks import Disk
+from tests.chaos.doings import Faults
 from tests.chaos.links import Link
 from tests.chaos.service import Ended, Service
-from tests.chaos.stepped import CLOCK, set_step
+from tests.chaos.stepped import CLOCK
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = "chaos"
@@ -31,17 +30,25 @@ SILENCE_S = 3  # of a node: some restarts of an agent are longer, some shorter
 SESSION_S = 6  # the broker's lower limit: a frozen member is given up soon
 PARTITIONS = 2
 COMMAND_S = 90
-STEP_NS = 5_000_000_000  # two windows and a half: epochs share windows, and overlap
-AGAIN_RECORDS = 30  # of a partition: some windows of each node
-AGAIN_S = 5.0  # a broker that is away meanwhile is not waited for
+WAREHOUSE_DISK_BYTES = 1 << 30  # of memory, as far as it is used
+NODES_DISK_BYTES = 64 << 20
 EPOCH_BEGINS = '"epoch_begins"'  # what an agent logs once it works
 
 
-class World:
-    """Broker, registry, warehouse, workers, sink and agents under one name each."""
+class World(Faults):
+    """Broker, registry, warehouse, workers, sink, budgets and agents under one name each.
 
-    def __init__(self, directory: Path, nodes: int, workers: int, session_s: int = SESSION_S) -> None:
+    The warehouse and the agents have small disks of their own where this process may mount them.
+    """
+
+    def __init__(
+        self, directory: Path, nodes: int, workers: int, session_s: int = SESSION_S, counters: int = 1
+    ) -> None:
         self.directory = directory
+        self.disks = {
+            "disk-warehouse": Disk(directory / "warehouse", WAREHOUSE_DISK_BYTES),
+            "disk-nodes": Disk(directory / "nodes", NODES_DISK_BYTES),
+        }
         self._session_s = session_s
         self.links = {
             "link-kafka": Link(lambda: self.kafka.port),
@@ -52,10 +59,12 @@ class World:
         advertised = {"advertised.listeners": f"{through},CONTROLLER://{{host}}:{{controller_port}}"}
         self.kafka = Kafka(directory / "kafka", ROOT / "build" / "stack", advertised)
         self.registry = Registry(directory / "registry", ROOT / "build" / "stack")
-        self.warehouse = EmbeddedWarehouse(directory / "warehouse")
+        self.warehouse = EmbeddedWarehouse(directory / "warehouse" / "data")
         self._round = 0
         self.nodes = [f"node-0.{number}" for number in range(nodes)]
         self.workers = [f"worker-{number}" for number in range(workers)]
+        self.counters = [f"budgets-{number}" for number in range(counters)]
+        self.twins: dict[str, Service] = {}
         self.targets: dict[str, Server] = {
             "kafka": self.kafka,
             "registry": self.registry,
@@ -67,6 +76,7 @@ class World:
 
     def start(self, late_workers: bool = False) -> None:
         """Everything up; agents and sink too, and the workers unless they are late."""
+        self.disks = {name: disk for name, disk in self.disks.items() if disk.mount()}
         for server in self.targets.values():
             server.begin()
         for server in self.targets.values():
@@ -86,6 +96,8 @@ class World:
             "GPULEDGER_WAREHOUSE_URL": warehouse_url,
         }
         documents = [str(ROOT / "deploy" / "demo" / name) for name in ("prices.yaml", "teams.yaml")]
+        (self.directory / "budgets.yaml").write_text(budgets.document())
+        documents.append(str(self.directory / "budgets.yaml"))
         for arguments in (
             ["topics", "apply", "--partitions", str(PARTITIONS), "--replication", "1"],
             ["schemas", "register"],
@@ -103,6 +115,15 @@ class World:
                 "GPULEDGER_PROCESSOR_DATA_DIRECTORY": str(self.directory / f"faust-{worker}"),
             }
             self.targets[worker] = Service(worker, self.directory, ["processor"], env | more)
+        for counter in self.counters:
+            more = {
+                "GPULEDGER_BUDGETS_APPLICATION": budgets.APPLICATION,
+                "GPULEDGER_BUDGETS_STATE_INTERVAL_S": "2",
+                "GPULEDGER_BUDGETS_SESSION_TIMEOUT_S": str(self._session_s),
+                "GPULEDGER_BUDGETS_SINK_GROUP": SINK_GROUP,
+                "GPULEDGER_BUDGETS_DATA_DIRECTORY": str(self.directory / f"faust-{counter}"),
+            }
+            self.targets[counter] = Service(counter, self.directory, ["budgets", "run"], env | more)
         sink = ["sink", "--session-timeout", str(SESSION_S)]
         self.targets["sink"] = Service("sink", self.directory, sink, env)
         self._add_nodes()
@@ -128,99 +149,30 @@ class World:
 
     def _add_nodes(self) -> None:
         for number, node in enumerate(self.nodes):
-            env = {**self._env, CLOCK: str(self._clock(node))}
+            env = {**self._env, CLOCK: str(self.clock(node))}
             self.targets[node] = Service(
                 node, self.directory, self._agent(node, number), env, "tests.chaos.stepped"
             )
 
-    def _clock(self, node: str) -> Path:
+    def clock(self, node: str) -> Path:
+        """See Faults."""
         return self.directory / f"clock-{node}"
+
+    def state_of(self, node: str) -> Path:
+        """See Faults."""
+        return self.directory / "nodes" / f"state-{node}"
 
     def _agent(self, node: str, number: int) -> list[str]:
         return [
             *("agent", "run", "--cluster", CLUSTER, "--node", node, "--source", "simulated"),
-            *("--state", str(self.directory / f"state-{node}"), "--window-s", str(WINDOW_S)),
+            *("--state", str(self.state_of(node)), "--window-s", str(WINDOW_S)),
             *("--seed", str(number + 1)),
         ]
-
-    # what can be done to a target
-
-    def kill(self, name: str) -> None:
-        """SIGKILL; it stays away until `revive`."""
-        self._reap(name)
-        self.down.add(name)
-        if self.targets[name].running:
-            self.targets[name].kill9()
-
-    def stop(self, name: str) -> None:
-        """SIGTERM, awaited; it stays away until `revive`."""
-        self._reap(name)
-        self.down.add(name)
-        self.targets[name].stop()
-
-    def freeze(self, name: str) -> None:
-        """SIGSTOP."""
-        self._reap(name)
-        if self.targets[name].running:
-            os.kill(self.targets[name].pid, signal.SIGSTOP)
-
-    def thaw(self, name: str) -> None:
-        """SIGCONT."""
-        if self.targets[name].running:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.targets[name].pid, signal.SIGCONT)
-
-    def revive(self, name: str) -> None:
-        """Start again what was killed or stopped."""
-        self.down.discard(name)
-        if not self.targets[name].running:
-            self.targets[name].begin()
-
-    def lose(self, name: str) -> None:
-        """SIGKILL, and what the agent had not sent is lost with its disk; away until `revive`."""
-        self.kill(name)
-        shutil.rmtree(self.directory / f"state-{name}" / "spool", ignore_errors=True)
-
-    def cut(self, name: str) -> None:
-        """See Link, as for the others."""
-        self.links[name].cut()
-
-    def hold(self, name: str) -> None:
-        self.links[name].hold()
-
-    def mute(self, name: str) -> None:
-        self.links[name].mute()
-
-    def join(self, name: str) -> None:
-        self.links[name].join()
-
-    def sever(self, name: str) -> None:
-        self.links[name].sever()
-
-    def step_ahead(self, name: str) -> None:
-        """The wall clock of a node jumps, until `step_back`."""
-        set_step(self._clock(name), STEP_NS)
-
-    def step_behind(self, name: str) -> None:
-        """See step_ahead."""
-        set_step(self._clock(name), -STEP_NS)
-
-    def step_back(self, name: str) -> None:
-        """The wall clock is right again."""
-        set_step(self._clock(name), 0)
-
-    def repeat(self, name: str) -> None:
-        """The last records of each partition come once more, as from a producer that was not answered."""
-        with contextlib.suppress(GpuledgerError):  # the broker is away: then they do not
-            send_again(self.bus)
-
-    def nothing(self, name: str) -> None:
-        """The end of a fault that is over at once."""
 
     def keep(self) -> None:
         """What a supervisor does: start again who ended by itself."""
         for name in self.targets:
-            if name not in self.down and self._reap(name):
+            if name not in self.down and self.reap(name):
                 self.targets[name].begin()
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -251,8 +203,12 @@ class World:
             self.revive(node)
         self.wait_until(lambda: all(self.epochs(node) > before[node] for node in nodes), START_TIMEOUT_S)
         self.wait_until(lambda: False, after_s)
-        for node in nodes:
-            self.stop(node)
+        self.stop_all(nodes)
+
+    def stop_all(self, names: Sequence[str]) -> None:
+        """SIGTERM to each at once, awaited."""
+        with ThreadPoolExecutor(max(1, len(names))) as pool:
+            list(pool.map(self.stop, names))
 
     def close(self) -> None:
         """End everything that still runs; the servers last."""
@@ -261,29 +217,26 @@ class World:
             if self.targets[name].running and name not in ("kafka", "registry", "warehouse"):
                 self.targets[name].kill9()
             self.targets[name].stop()
+        for name in list(self.twins):
+            self.untwin(name)
         for link in self.links.values():
             link.close()
+        for disk in self.disks.values():
+            disk.unmount()
 
-    def _reap(self, name: str) -> bool:
-        """Note the end of a process that was not asked to end; True where there is one."""
+    def reap(self, name: str) -> bool:
+        """See Faults. A server that ended did so for want of room on its disk."""
         server = self.targets[name]
-        ended = server.ended() if isinstance(server, Service) else None
-        if ended is None or name in self.down:
+        if name in self.down:
+            return False
+        if not isinstance(server, Service):
+            return not server.running
+        ended = server.ended()
+        if ended is None:
             return False
         self.ended.append(ended)
         server.stop()
         return True
-
-
-def send_again(bus: BusSettings) -> None:
-    """Send the last records of each partition of gpu.telemetry once more. Raises GpuledgerError."""
-    with PartitionReader(bus, "chaos-again") as reader, Producer(bus, "chaos-again") as producer:
-        for partition in range(reader.partitions(TELEMETRY)):
-            _, end = reader.bounds(TELEMETRY, partition)
-            last = list(reader.read_range(TELEMETRY, partition, max(0, end - AGAIN_RECORDS), end))
-            producer.produce_all(
-                (Outgoing(TELEMETRY, m.key, m.value, m.headers, partition) for m in last), AGAIN_S
-            )
 
 
 def _run(arguments: Sequence[str], env: Mapping[str, str]) -> None:

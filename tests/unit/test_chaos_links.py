@@ -88,3 +88,23 @@ def _is_ended(client: socket.socket) -> bool:
         return client.recv(9) == b""
     except ConnectionResetError:
         return True
+
+
+INSERT = b"POST /?query=INSERT+INTO+charge_rows+FORMAT+Native HTTP/1.1\r\nContent-Length: 2\r\n\r\nab"
+
+
+def test_an_insert_is_refused_with_the_code_of_clickhouse_and_never_reaches_it(link: Link) -> None:
+    link.refuse(252, "Too many parts")
+    with connect(link) as client:
+        client.sendall(b"POST / HTTP/1.1\r\n\r\nSELECT 1")
+        assert client.recv(99).endswith(b"SELECT 1")
+        client.sendall(INSERT)
+        answer = client.recv(999)
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b"X-ClickHouse-Exception-Code: 252\r\n" in answer
+    assert b"Code: 252. DB::Exception: Too many parts" in answer
+    link.accept()
+    with connect(link) as client:
+        client.sendall(INSERT)
+        assert client.recv(999) == INSERT
+    assert [b"INSERT" in asked for asked in Echo.asked] == [False, True]

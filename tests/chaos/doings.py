@@ -1,0 +1,173 @@
+"""What can be done to a target of a chaos run; each fault and each end of one is a method here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from gpuledger.agent.lifetime import LAUNCHED_FILE
+from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer
+from gpuledger.contract.errors import GpuledgerError
+from gpuledger.contract.topics import TELEMETRY
+from gpuledger.localstack import Server
+from tests.chaos.disks import Disk
+from tests.chaos.links import Link
+from tests.chaos.service import Service
+from tests.chaos.stepped import set_step
+
+STEP_NS = 5_000_000_000  # two windows and a half: epochs share windows, and overlap
+AGAIN_RECORDS = 30  # of a partition: some windows of each node
+AGAIN_S = 5.0  # a broker that is away meanwhile is not waited for
+# ClickHouse, src/Common/ErrorCodes.cpp: its code, and what it says
+TOO_MANY_PARTS = 252, "Too many parts (3000). Merges are processing significantly slower than inserts"
+TABLE_IS_READ_ONLY = 242, "Table is in readonly mode"
+
+
+class Faults(ABC):
+    """The faults of a world, which has what they are done to."""
+
+    directory: Path
+    bus: BusSettings
+    targets: dict[str, Server]
+    links: dict[str, Link]
+    disks: dict[str, Disk]
+    twins: dict[str, Service]
+    down: set[str]
+
+    @abstractmethod
+    def clock(self, node: str) -> Path:
+        """The file that steps a node's clock."""
+
+    @abstractmethod
+    def state_of(self, node: str) -> Path:
+        """The directory of a node's agent."""
+
+    @abstractmethod
+    def reap(self, name: str) -> bool:
+        """Note the end of a process that was not asked to end; True where there is one."""
+
+    def kill(self, name: str) -> None:
+        """SIGKILL; it stays away until `revive`."""
+        self.reap(name)
+        self.down.add(name)
+        if self.targets[name].running:
+            self.targets[name].kill9()
+
+    def stop(self, name: str) -> None:
+        """SIGTERM, awaited; it stays away until `revive`."""
+        self.reap(name)
+        self.down.add(name)
+        self.targets[name].stop()
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP."""
+        self.reap(name)
+        if self.targets[name].running:
+            os.kill(self.targets[name].pid, signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        """SIGCONT."""
+        if self.targets[name].running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.targets[name].pid, signal.SIGCONT)
+
+    def revive(self, name: str) -> None:
+        """Start again what was killed or stopped."""
+        self.down.discard(name)
+        if not self.targets[name].running:
+            self.targets[name].begin()
+
+    def lose(self, name: str) -> None:
+        """SIGKILL, and what the agent had not sent is lost with its disk; away until `revive`."""
+        self.kill(name)
+        shutil.rmtree(self.state_of(name) / "spool", ignore_errors=True)
+
+    def cut(self, name: str) -> None:
+        """See Link, as for the others."""
+        self.links[name].cut()
+
+    def hold(self, name: str) -> None:
+        self.links[name].hold()
+
+    def mute(self, name: str) -> None:
+        self.links[name].mute()
+
+    def join(self, name: str) -> None:
+        self.links[name].join()
+
+    def sever(self, name: str) -> None:
+        self.links[name].sever()
+
+    def step_ahead(self, name: str) -> None:
+        """The wall clock of a node jumps, until `step_back`."""
+        set_step(self.clock(name), STEP_NS)
+
+    def step_behind(self, name: str) -> None:
+        """See step_ahead."""
+        set_step(self.clock(name), -STEP_NS)
+
+    def step_back(self, name: str) -> None:
+        """The wall clock is right again."""
+        set_step(self.clock(name), 0)
+
+    def repeat(self, name: str) -> None:
+        """The last records of each partition come once more, as from a producer that was not answered."""
+        with contextlib.suppress(GpuledgerError):  # the broker is away: then they do not
+            send_again(self.bus)
+
+    def nothing(self, name: str) -> None:
+        """The end of a fault that is over at once."""
+        self.down.discard(name)
+
+    def twin(self, name: str) -> None:
+        """A second agent with the same node's name, from another disk, until `untwin`."""
+        agent = self.targets[name]
+        launched = self.state_of(name) / LAUNCHED_FILE
+        if not isinstance(agent, Service) or not launched.exists():
+            return
+        arguments = [*agent.arguments, "--launched-ns", launched.read_text().strip()]
+        arguments[arguments.index("--state") + 1] = str(self.directory / f"twin-of-{name}")
+        self.twins[name] = agent.like(f"twin-of-{name}", arguments)
+        self.twins[name].begin()
+
+    def untwin(self, name: str) -> None:
+        """SIGKILL for the second one; what it had not sent is lost."""
+        if name in self.twins:
+            twin = self.twins.pop(name)
+            if twin.running:
+                twin.kill9()
+
+    def fill(self, name: str) -> None:
+        """No room is left on a disk."""
+        self.disks[name].fill()
+
+    def free(self, name: str) -> None:
+        """There is room again."""
+        self.disks[name].free()
+
+    def refuse_parts(self, name: str) -> None:
+        """Inserts are answered with TOO_MANY_PARTS until `accept`."""
+        self.links[f"link-{name.partition('-')[2]}"].refuse(*TOO_MANY_PARTS)
+
+    def refuse_writes(self, name: str) -> None:
+        """Inserts are answered with TABLE_IS_READ_ONLY until `accept`."""
+        self.links[f"link-{name.partition('-')[2]}"].refuse(*TABLE_IS_READ_ONLY)
+
+    def accept(self, name: str) -> None:
+        """Inserts pass again."""
+        self.links[f"link-{name.partition('-')[2]}"].accept()
+
+
+def send_again(bus: BusSettings) -> None:
+    """Send the last records of each partition of gpu.telemetry once more. Raises GpuledgerError."""
+    with PartitionReader(bus, "chaos-again") as reader, Producer(bus, "chaos-again") as producer:
+        for partition in range(reader.partitions(TELEMETRY)):
+            _, end = reader.bounds(TELEMETRY, partition)
+            last = list(reader.read_range(TELEMETRY, partition, max(0, end - AGAIN_RECORDS), end))
+            producer.produce_all(
+                (Outgoing(TELEMETRY, m.key, m.value, m.headers, partition) for m in last), AGAIN_S
+            )
