@@ -74,6 +74,13 @@ def test_utilisation_of_a_whole_device_is_no_measurement_of_its_pod() -> None:
     assert "alone there" in row_of(printed(*EXAMPLE), "resnet-train-0")
 
 
+def test_where_nothing_was_measured_no_value_is_shown_and_none_is_remarked_upon() -> None:
+    """Without a scrape nobody knows what ran: used is not 0 %, and there is no SM active to be anyone's."""
+    text = printed(*LISTING, "--for", "1h", "--at", NINE)
+    assert not re.search(r"\d\.\d\d? of device| 0\.0 ", text)
+    assert "SM active is of the whole device" not in text
+
+
 def test_every_flag_has_words() -> None:
     assert set(FLAGS_SAID) == set(Flag)
 
@@ -89,7 +96,8 @@ def one_device(rate_nano: int = 12_290_000_000) -> Bill:
     """A pod that holds a GPU and used half of ten seconds, of which the agent lost no event."""
     layout = NodeLayout(devices=[by_hand.gpu()])
     state = by_hand.state(layout, [Holder("pod-a", 0)], [by_hand.pod_process(1, "pod-a")])
-    measured = by_hand.samples([(Field.ENGINE_ACTIVE, 0.0, 10.0, 0.5)], sequence=1)
+    fields = (Field.ENGINE_ACTIVE, Field.SM_ACTIVE)
+    measured = by_hand.samples([(field, 0.0, 10.0, 0.5) for field in fields], sequence=1)
     price = PriceEntry("gpu", "gpu", rate_nano, "USD")
     window = by_hand.window([state], sampled=[measured])
     return bill_of([charge_window(window, by_hand.prices(price), Teams())])
@@ -186,8 +194,8 @@ def test_memory_that_nobody_booked_is_always_listed(tmp_path: Path) -> None:
         ("GPU-00000001", None): 1000,
     }
     text = printed(*given)
-    assert "29.30 GiB in the mean, 29.30 GiB at most, of no known consumer" in text
-    assert "4.88 GiB in the mean, 4.88 GiB at most, of ml/stray" in text
+    assert "29.30 GiB, of no known consumer" in text
+    assert "4.88 GiB, of ml/stray" in text
     assert FLAGS_SAID[Flag.UNBOOKED_MEMORY] in text
 
 
@@ -216,7 +224,7 @@ def test_where_nothing_measures_memory_that_is_said(tmp_path: Path) -> None:
 def test_the_policy_is_given_with_its_length_and_every_setting() -> None:
     """What a policy is named by decides who pays for idle moments: none of it may be lost."""
     assert {one["policy"] for one in bill(*EXAMPLE)["lines"]} == {"pay/60s"}
-    assert "Policy: pay/60s" in printed(*EXAMPLE)
+    assert "Policy of idle and borrowed time: pay/60s" in printed(*EXAMPLE)
 
 
 def test_a_line_over_windows_of_several_lengths_names_each_policy() -> None:

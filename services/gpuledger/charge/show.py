@@ -58,14 +58,15 @@ def print_bill(console: Console, bill: Bill, assumed: Sequence[str]) -> None:
         console.print(f"Left out: {hidden} of mere rounding (--json has all).", style="dim")
     console.print(fitted(console.width, partial(_teams_table, bill), _TEAM_DROPPABLE), crop=False)
     if bill.unpriced_ns:
+        missing = " They are not in the amounts." if bill.currencies else ""
         console.print(
             f"[bold red]No price for {hours(bill.unpriced_ns)} GPU-hours[/bold red]: "
-            f"{', '.join(_unpriced(bill))}. They are not in the amounts."
+            f"{', '.join(_unpriced(bill))}.{missing}"
         )
     for text in _memory(bill):
         console.print(text, markup=False)
     policies = ", ".join(sorted(set().union(*(line.policies for line in bill.lines))))
-    console.print(f"Policy: {policies}", markup=False)
+    console.print(f"Policy of idle and borrowed time: {policies}", markup=False)
     if assumed:
         console.print("Assumed:")
         for text in assumed:
@@ -122,7 +123,7 @@ def _cells(bill: Bill, line: Line, notes: dict[str, int]) -> dict[str, str]:
         "who": who_of(line),
         "team": "" if line.is_pool else line.said["team"],
         "holds %": "" if line.is_pool else percent(line.entitlement),
-        "used %": "" if line.is_node or not device_ns else percent(line.ns["used"] / device_ns),
+        "used %": percent(line.ns["used"] / device_ns) if device_ns and line.evidence != "none" else "",
         **_amounts(line, bool(bill.currencies)),
         "SM active %": _of_silicon(line, percent(line.mean("sm_active"))),
         "memory": _memory_of(line),
@@ -167,7 +168,8 @@ def _memory(bill: Bill) -> Iterator[str]:
         yield "Memory resident that nobody booked (the driver keeps some for itself):"
         for one in bill.unbooked:
             owner = one.owner
-            size = f"{gib(one.mean_bytes)} in the mean, {gib(one.peak_bytes)} at most"
+            size, most = gib(one.mean_bytes), gib(one.peak_bytes)
+            size += "" if size == most else f" in the mean, {most} at most"
             yield f"  - {owner.node} {owner.device}: {size}, of {owner.who}"
     elif all(
         line.mean("framebuffer_used_bytes") is None and not line.memory_peak_bytes for line in bill.lines

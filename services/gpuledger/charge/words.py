@@ -59,7 +59,10 @@ def evidence_of(line: Line, only_holder: bool) -> str:
 def remarks_of(line: Line) -> list[str]:
     """What is to be said of a line, in words."""
     said = [] if line.key["reason"] in ("none", "free") else [line.key["reason"].replace("_", " ")]
-    return said + [text for flag, text in FLAGS_SAID.items() if line.flags & flag]
+    flags = Flag(line.flags)
+    if line.mean("sm_active") is None:
+        flags &= ~Flag.SILICON_SHARED  # there is no value that could pass for its own
+    return said + [text for flag, text in FLAGS_SAID.items() if flags & flag]
 
 
 def percent(ratio: float | None) -> str:
