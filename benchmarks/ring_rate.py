@@ -21,10 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import _offering
 from benchmarks.figures import write_figure
 from gpuledger.agent.pace import rest
 from gpuledger.agent.probes import Limits, ProbeSource
-from gpuledger.agent.probes.compile import compile_object
 from gpuledger.agent.probes.libbpf import LibbpfLoader
 from gpuledger.agent.probes.source import DEFAULT_TALLY_CALLS_PER_S
 from gpuledger.agent.proc_reader import ProcReader
@@ -78,42 +78,6 @@ int main(int count, char **arguments)
 }
 """
 
-OFFERING = """
-#include <linux/bpf.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec + now.tv_nsec / 1e9;
-}
-int main(int count, char **arguments)
-{
-    int program = atoi(arguments[1]);
-    double rate = atof(arguments[2]), length = atof(arguments[3]), passed, began;
-    long made = 0, due;
-    getchar();
-    for (began = seconds(); (passed = seconds() - began) < length; usleep(5000))
-        for (due = rate * passed - made; due > 0; due = rate * passed - made) {
-            unsigned long long calls[12] = {due < 1000 ? due : 1000}; /* a fraction of a millisecond */
-            union bpf_attr run = {0};
-            run.test.prog_fd = program;
-            run.test.ctx_in = (unsigned long)calls;
-            run.test.ctx_size_in = sizeof(calls);
-            if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &run, sizeof(run)) < 0)
-                return 1;
-            made += calls[0];
-        }
-    printf("%ld %f\\n", made + 0L * count, seconds() - began);
-    return 0;
-}
-"""
-OFFER = Path(__file__).with_name("ring_offer.bpf.c")
-
 
 def build(directory: Path) -> tuple[Path, Path]:
     """(library, program)."""
@@ -156,10 +120,7 @@ def offer(library: Path, program: Path, tally_calls_per_s: int | None) -> dict[s
 
 def offer_by_kernel(directory: Path) -> dict[str, float]:
     """The same of calls that the kernel tells of, by itself; and what it takes the process that drains."""
-    source_text, program, object_ = (directory / name for name in ("offering.c", "offering", "offer.bpf.o"))
-    source_text.write_text(OFFERING)
-    subprocess.run(["cc", "-O2", "-o", program, source_text], check=True)
-    compile_object(object_, str(OFFER))
+    program, object_ = _offering.build(directory)
     loaded: list[LibbpfLoader] = []
 
     def load(limits: Limits) -> LibbpfLoader:
@@ -171,18 +132,11 @@ def offer_by_kernel(directory: Path) -> dict[str, float]:
     reader = ProcReader()
     table = ProcessTable(reader, [Device(uuid="GPU-0", index=0)], "boot", source)
     fd = loaded[0].program("offer")
-    command = [str(program), str(fd), str(TARGET_CALLS_PER_S / OFFERING_PROCESSES), str(SECONDS)]
+    offering = _offering.start(program, fd, TARGET_CALLS_PER_S, SECONDS, OFFERING_PROCESSES)
     try:
-        offering = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=[fd])
-            for _ in range(OFFERING_PROCESSES)
-        ]
         pids = {process.pid for process in offering}
         stop = threading.Event()
-        for process in offering:
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
+        _offering.go(offering)
         began, began_ns = time.monotonic(), time.process_time_ns()
         seen = recorded = 0
         ended = False
@@ -196,8 +150,7 @@ def offer_by_kernel(directory: Path) -> dict[str, float]:
             seen += int(mine["count"].sum())
             recorded += int((mine["span_ns"] == 0).sum())
         cpu_ns, elapsed = time.process_time_ns() - began_ns, time.monotonic() - began
-        told = [process.communicate()[0].split() for process in offering]
-        made, took_s = sum(int(one[0]) for one in told), max(float(one[1]) for one in told)
+        made, took_s = _offering.made(offering)
         lost = source.losses().events
     finally:
         reader.close()
