@@ -39,7 +39,7 @@ from tests.support.worlds import (
 
 NODES = 8
 CHOSEN_WITH = 14  # the seed with which the least width of an interval was chosen
-HELD_OUT = (2001, 2002, 2003)
+HELD_OUT = (3001, 3002, 3003)
 POD_CHANGES = 0.2  # a node and hour: some of the holders of the past are gone in the future
 ROUNDING_NANO = 1000
 WEEK_DAYS = 7

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The least that each service's user needs. Usage:
 #   acls.sh BOOTSTRAP ADMIN.properties     (kafka-acls.sh of the Kafka distribution must be in PATH)
-# Users: gpuledger-agent, -processor, -sink, -budgets, -notify, -admin. Repeating it changes nothing.
+# Users: gpuledger-agent, -inventory, -processor, -sink, -budgets, -notify, -archive, -admin. Repeating it changes
+# nothing.
 set -euo pipefail
 bootstrap=${1:?BOOTSTRAP, host:port} admin=${2:?a properties file that lets an administrator in}
 
@@ -17,6 +18,10 @@ allow() { # USER RESOURCE... -- OPERATION...
 
 # An agent says what it saw, and when its node began and ended.
 allow gpuledger-agent --topic gpu.telemetry --topic gpu.nodes -- Write Describe DescribeConfigs
+
+# The inventory says when nodes began and ended; what it said is its memory.
+allow gpuledger-inventory --topic gpu.nodes -- Read Write Describe
+allow gpuledger-inventory --group gpuledger-unjoined -- Read
 
 # The processor reads what nodes and configuration say, and writes the ledger and its own progress.
 allow gpuledger-processor --topic gpu.telemetry --topic gpu.nodes --topic gpu.prices --topic gpu.teams \
@@ -41,6 +46,11 @@ allow gpuledger-budgets --transactional-id gpuledger-budgets --resource-pattern-
 allow gpuledger-notify --topic gpu.breaches -- Read Describe
 allow gpuledger-notify --topic gpu.dead-letters -- Write Describe
 allow gpuledger-notify --group gpuledger- --resource-pattern-type prefixed -- Read
+
+# The archive copies every input, and writes nothing.
+allow gpuledger-archive --topic gpu.telemetry --topic gpu.nodes --topic gpu.prices --topic gpu.teams \
+  --topic gpu.budgets --topic gpu.periods --topic gpu.generations --topic gpu.dead-letters -- Read Describe
+allow gpuledger-archive --group gpuledger-unjoined -- Read
 
 # Whoever runs `gpuledger topics apply`, `gpuledger config apply` and `gpuledger period close`.
 allow gpuledger-admin --topic gpu. --resource-pattern-type prefixed -- \

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from gpuledger.archive.archiver import ARCHIVED
 from gpuledger.bus import (
     Admin,
     BusSettings,
@@ -28,7 +29,10 @@ from gpuledger.localstack import Kafka
 from tests.support.kafka import STACK_DIRECTORY
 
 ROOT = Path(__file__).parents[2]
-USERS = ("admin", "gpuledger-agent", "gpuledger-processor", "gpuledger-sink", "gpuledger-admin")
+USERS = (
+    "admin",
+    *(f"gpuledger-{name}" for name in ("agent", "inventory", "processor", "sink", "archive", "admin")),
+)
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
     'username="{user}" password="{password}";'
@@ -158,6 +162,28 @@ def test_a_sink_may_read_charges_and_may_not_write_them(as_user: As) -> None:
         producer.produce_all([Outgoing(DEAD_LETTERS, b"c/n", b"1")])
         with pytest.raises(ConfigError, match="ACL"):
             producer.produce_all([Outgoing(CHARGES, b"c/n", b"forged")])
+
+
+def test_an_archive_may_read_every_input_and_write_nothing(as_user: As) -> None:
+    settings = as_user("gpuledger-archive")
+    with PartitionReader(settings, "archive") as reader:
+        for topic in ARCHIVED:
+            list(reader.read_to_end(topic, 0))
+        with pytest.raises(ConfigError, match=r"gpu\.charges"):  # without a right it does not even know of it
+            list(reader.read_to_end(CHARGES, 0))
+    with Producer(settings, "archive") as producer, pytest.raises(ConfigError, match="ACL"):
+        producer.produce_all([Outgoing(TELEMETRY, b"c/n", b"forged")])
+
+
+def test_an_inventory_may_say_and_read_when_nodes_lived_and_nothing_else(as_user: As) -> None:
+    settings = as_user("gpuledger-inventory")
+    with Producer(settings, "inventory") as producer:
+        place = producer.produce_all([Outgoing(NODES, b"c/m", b"1")])[0]
+        with pytest.raises(ConfigError, match="ACL"):
+            producer.produce_all([Outgoing(TELEMETRY, b"c/n", b"forged")])
+    with PartitionReader(settings, "inventory") as reader:
+        (read,) = reader.read_range(NODES, place.partition, place.offset, place.offset)
+        assert read.value == b"1"
 
 
 def test_faust_reaches_the_broker_with_the_same_settings_and_reads_what_we_compress(as_user: As) -> None:
