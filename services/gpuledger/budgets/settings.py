@@ -18,9 +18,9 @@ class BudgetSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="GPULEDGER_BUDGETS_", extra="ignore")
 
     application: str = Field(default="gpuledger-budgets", min_length=1)
-    take_records: int = Field(default=1000, ge=1)  # of one poll
+    take_records: int = Field(default=2000, ge=1)  # of one poll
     take_bytes: int = Field(default=32 << 20, ge=1)
-    take_within_s: float = Field(default=0.1, gt=0)  # part of the latency of a breach
+    take_within_s: float = Field(default=0.25, gt=0)  # part of a breach's latency; larger rounds cost less
     state_interval_s: float = Field(default=20.0, gt=0)  # what is counted again after a kill -9
     read_interval_s: float = Field(default=5.0, gt=0)  # of budgets and notes; a version is told 60 s ahead
     session_timeout_s: float = Field(default=8.0, ge=6)
