@@ -22,8 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from benchmarks._budget_fleet import (
+    BUDGETS,
+    GPUS,
+    NODES,
+    ROWS,
+    WINDOW_NS,
+    WINDOWS,
+    budgets,
+    charge_set,
+    crossed_in,
+)
 from benchmarks.figures import repeat, write_figure
 from gpuledger.budgets import Catalog, Lives, PartitionCount, Sums, conditions, lines_of
 from gpuledger.budgets.columns import newest, states_of, subtotal_of
@@ -41,126 +50,23 @@ from gpuledger.bus import (
     register_all,
 )
 from gpuledger.contract import topics
-from gpuledger.contract.charge_columns import (
-    DOUBLE_COLUMNS,
-    EFFECTIVE_COLUMNS,
-    KNOWN_COLUMNS,
-    LONG_COLUMNS,
-    NANO_COLUMNS,
-    TEXT_COLUMNS,
-)
-from gpuledger.contract.columns import longs
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.records import (
-    Breach,
-    Budget,
-    BudgetRule,
-    BudgetState,
-    BudgetsVersion,
-    ChargeSet,
-    decode,
-    encode,
-)
-from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
+from gpuledger.contract.records import Breach, BudgetState, BudgetsVersion, ChargeSet, decode, encode
+from gpuledger.contract.windows import NS_PER_S
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka, Registry
 from tests.support.budget_workers import SESSION_S, BudgetWorkers
 
 STACK_DIRECTORY = Path("build/stack")
-NODES = 1_250
-GPUS = 8
-ROWS = 3 * GPUS + 1  # a GPU's pod, its idle time and the pool's, and the node
-BUDGETS = 1_000
-NAMESPACES, TEAMS, WORKLOADS = 400, 300, 300
 PARTITIONS = 24
-WINDOW_NS = 10 * NS_PER_S
-WINDOWS = 6
 ARRIVE_S = 1.0  # after a window's end: processors close it within moments of each other
 ARRIVALS = 10  # bunches in that time
-NANO_OF_ROW = 1_000_000
 BASELINE_SETS = 50
 CORE_SETS = 1_000
 RUNS = 5
 START_NS = 90 * NS_PER_S  # until the windows are made and the worker has its partitions
 PATIENCE_S = 300.0
 NS_PER_MS = 1_000_000
-SCOPES = (("namespace", NAMESPACES), ("team", TEAMS), ("workload", WORKLOADS))
-
-
-def charge_set(node: int, window_start_ns: int) -> ChargeSet:
-    """A set of plausible size; its pods' namespaces, teams and workloads are spread over all."""
-    fixed = ["", "pod", "none", "H100", "USD", "busy_estimated", "pay", "exclusive", "p5.48xlarge", "eu-1"]
-    row = np.arange(ROWS)
-    pod = node * GPUS + row // 3
-    texts: list[str] = list(fixed)
-    columns: dict[str, Any] = {name: np.zeros(ROWS, np.int64) for name in TEXT_COLUMNS}
-    for name, count in (("device", 0), ("pod", 0), *SCOPES):
-        numbers = pod % count if count else pod
-        names = [f"{name}-{number}" for number in numbers.tolist()]
-        columns[name] = np.arange(len(texts), len(texts) + ROWS)
-        texts += names
-    columns["consumer"] = columns["pod"]
-    for name, index in {
-        "consumer_kind": 1,
-        "reason": 2,
-        "gpu_model": 3,
-        "currency": 4,
-        "evidence": 5,
-    }.items():
-        columns[name] = np.full(ROWS, index, np.int64)
-    for name in LONG_COLUMNS:
-        columns[name] = np.full(ROWS, WINDOW_NS // 3, np.int64)
-    for name in DOUBLE_COLUMNS:
-        columns[name] = np.full(ROWS, 0.5)
-    for name in (*NANO_COLUMNS, *EFFECTIVE_COLUMNS):
-        columns[name] = np.zeros(ROWS, np.int64)
-    columns["used_nano"] = np.full(ROWS, NANO_OF_ROW, np.int64)
-    columns |= dict.fromkeys(KNOWN_COLUMNS, np.ones(ROWS, np.int64))
-    return ChargeSet(
-        "prod",
-        f"node-{node}",
-        window_start_ns,
-        WINDOW_NS,
-        generation=0,
-        inputs=3,
-        digest=7,
-        core_version=1,
-        state="complete",
-        booking_period="2026-01",
-        texts=texts,
-        **columns,
-    )
-
-
-def rows_of_scope() -> dict[tuple[str, str], int]:
-    """How many rows of one window of the fleet each scope has."""
-    found: dict[tuple[str, str], int] = {}
-    for pod in (node * GPUS + row // 3 for node in range(NODES) for row in range(ROWS)):
-        for name, count in SCOPES:
-            key = (name, f"{name}-{pod % count}")
-            found[key] = found.get(key, 0) + 1
-    return found
-
-
-def budgets(from_ns: int) -> list[Budget]:
-    """Budgets that are used up with the last set of the first, second, .. window."""
-    scopes = list(rows_of_scope().items())[:BUDGETS]
-    never = {"pending_ns": "0", "fast": f"{10**15} {HOUR_NS} {HOUR_NS // 12}"}  # asked each time all the same
-    return [
-        Budget(
-            id=f"budget-{number}",
-            period="fixed",
-            scope={name: value},
-            fixed_from_ns=from_ns - DAY_NS,
-            fixed_to_ns=from_ns + 29 * DAY_NS,
-            amount_nano=rows * NANO_OF_ROW * crossed_in(number),
-            currency="USD",
-            thresholds_ppm=longs([1_000_000]),
-            counts=["used", "held_idle"],
-            rules=[BudgetRule("burn_rate", never)],
-        )
-        for number, ((name, value), rows) in enumerate(scopes)
-    ]
 
 
 # the core alone
@@ -263,11 +169,6 @@ def latencies_ms(stack: Stack, first_ns: int) -> list[int]:
         for ms, breach in told
         if breach.change == 1
     )
-
-
-def crossed_in(number: int) -> int:
-    """With how many windows a budget is used up."""
-    return 1 + number % WINDOWS
 
 
 def charge_latencies_ms(stack: Stack) -> list[int]:
