@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from gpuledger.bus import PartitionReader, committed_offsets
 from gpuledger.contract import topics
 from gpuledger.contract.errors import GpuledgerError
+from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.money import cost, nano_from_decimal
+from gpuledger.contract.records import ChargeSet, decode
+from gpuledger.contract.wire import unframe
 from tests.chaos import budgets, rows, truth
-from tests.chaos.world import APPLICATION, CLUSTER, SILENCE_S, SINK_GROUP, WINDOW_S, World
+from tests.chaos.world import APPLICATION, CLUSTER, SINK_GROUP, WINDOW_S, World
 
 PRICE_NANO_PER_HOUR = nano_from_decimal("12.29")  # deploy/demo/prices.yaml
 DEVICES = 3  # of a simulated node
@@ -65,8 +68,7 @@ def rest(world: World, verdict: Verdict) -> None:
         verdict.check(
             done, f"{group} is stuck: {behind(world, group, topic)} records of {topic} not finished"
         )
-    silent_s = SILENCE_S + 2 * WINDOW_S + 5
-    world.wait_until(lambda: False, silent_s)  # the vanished node's windows are swept by the clock alone
+    verdict.check(world.wait_until(lambda: is_swept(world), REST_S), "the vanished node's windows stay open")
     world.stop_all(world.workers)
     done = world.wait_until(lambda: behind(world, SINK_GROUP, topics.CHARGES) == 0, REST_S)
     verdict.check(done, "the sink is stuck")
@@ -76,6 +78,27 @@ def rest(world: World, verdict: Verdict) -> None:
             done,
             f"budgets are stuck: {behind(world, budgets.APPLICATION, topic)} records of {topic} not finished",
         )
+
+
+def is_swept(world: World) -> bool:
+    """Whether the last window that the vanished node spoke of is charged: the clock alone closes it."""
+    node = NodeKey(CLUSTER, world.nodes[-1])
+    try:
+        with PartitionReader(world.bus, "chaos-verdict") as reader:
+            spoken, charged = (
+                [
+                    message
+                    for partition in range(reader.partitions(topic))
+                    for message in reader.read_to_end(topic, partition)
+                    if message.key == node.key
+                ]
+                for topic in (topics.TELEMETRY, topics.CHARGES)
+            )
+    except GpuledgerError:
+        return False
+    starts = [RecordHeaders.from_kafka(m.key, m.headers).window_start_ns for m in spoken]
+    closed = [decode(ChargeSet, unframe(m.value or b"")[1]).window_start_ns for m in charged]
+    return max(starts, default=0) <= max(closed, default=0)
 
 
 def judge(world: World, verdict: Verdict) -> None:

@@ -98,13 +98,14 @@ class World(Faults):
         documents = [str(ROOT / "deploy" / "demo" / name) for name in ("prices.yaml", "teams.yaml")]
         (self.directory / "budgets.yaml").write_text(budgets.document())
         documents.append(str(self.directory / "budgets.yaml"))
-        for arguments in (
+        first = (
             ["topics", "apply", "--partitions", str(PARTITIONS), "--replication", "1"],
             ["schemas", "register"],
-            ["config", "apply", "--yes", *documents],
             ["warehouse", "migrate"],
-        ):
-            _run(arguments, env)
+        )
+        with ThreadPoolExecutor(len(first)) as pool:
+            list(pool.map(lambda arguments: _run(arguments, env), first))
+        _run(["config", "apply", "--yes", *documents], env)
         for worker in self.workers:
             more = {
                 "GPULEDGER_PROCESSOR_APPLICATION": APPLICATION,
