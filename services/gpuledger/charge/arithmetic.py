@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from gpuledger.attribution import Charges
 from gpuledger.attribution.consumers import ConsumerKey
@@ -14,14 +14,11 @@ from gpuledger.attribution.evidence import Occupation
 from gpuledger.attribution.formula import Category
 from gpuledger.attribution.holding import Holding
 from gpuledger.attribution.trace import Divided, Steps
-from gpuledger.charge.bill import KEY, Place, place_of
+from gpuledger.charge.bill import KEY, DeviceName, Place, place_of
 from gpuledger.contract.rows import NODE_DEVICE
 from gpuledger.pricing import NON_GPU, PricedDevice, Prices
 from gpuledger.pricing.book import device_cum
 from gpuledger.pricing.timeline import PricePiece
-
-DeviceName: TypeAlias = tuple[str, str, str]
-"""(cluster, node, device)."""
 
 
 class Used(NamedTuple):

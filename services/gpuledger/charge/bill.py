@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from gpuledger.attribution import ChargeRow, Charges
@@ -46,6 +47,8 @@ _SUMS = (
 Place: TypeAlias = tuple[str, ...]
 """(cluster, node, device, consumer kind, consumer, container, reason, team, currency): what tells a line from
 the others."""
+DeviceName: TypeAlias = tuple[str, str, str]
+"""(cluster, node, device)."""
 
 
 @dataclass
@@ -81,6 +84,11 @@ class Line:
     def node(self) -> str:
         """Name of the node."""
         return self.place[1]
+
+    @property
+    def device(self) -> DeviceName:
+        """Its device, among those of all nodes."""
+        return self.cluster, self.node, self.key["device"]
 
     @property
     def total_ns(self) -> int:
@@ -179,10 +187,13 @@ class Bill:
         """GPU time for which no price is known."""
         return sum(line.sums["unpriced_ns"] for line in self.lines)
 
-    def device_lines(self, line: Line) -> list[Line]:
-        """All lines of the device of a line."""
-        place = line.cluster, line.node, line.key["device"]
-        return [one for one in self.lines if (one.cluster, one.node, one.key["device"]) == place]
+    @cached_property
+    def by_device(self) -> dict[DeviceName, list[Line]]:
+        """The lines of each device, devices in the order of their first line."""
+        found: dict[DeviceName, list[Line]] = {}
+        for line in self.lines:
+            found.setdefault(line.device, []).append(line)
+        return found
 
 
 def place_of(record: ChargeSet, row: ChargeRow) -> Place:

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from gpuledger.attribution.consumers import THE_POOL, ConsumerKey
 from gpuledger.attribution.formula import Category
-from gpuledger.charge.arithmetic import Arithmetic, Counted, DeviceName, Part, Priced, Seen, Step
-from gpuledger.charge.bill import Bill, Line
+from gpuledger.charge.arithmetic import Arithmetic, Counted, Part, Priced, Seen, Step
+from gpuledger.charge.bill import Bill, DeviceName, Line
 from gpuledger.charge.words import device_of, who_of
 from gpuledger.contract.money import NANO_PER_UNIT, format_nano
 from gpuledger.contract.windows import NS_PER_S
@@ -30,8 +30,7 @@ def explanation(bill: Bill, arithmetic: Arithmetic) -> Iterator[str]:
     number = 0
     yield ""
     yield _HEAD
-    for name in dict.fromkeys((line.cluster, line.node, line.key["device"]) for line in bill.lines):
-        mine = [line for line in bill.lines if (line.cluster, line.node, line.key["device"]) == name]
+    for name, mine in bill.by_device.items():
         steps = {number + at: one for at, one in enumerate(arithmetic.device(name), 1)}
         number += len(steps)
         yield ""

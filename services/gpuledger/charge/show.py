@@ -114,7 +114,7 @@ def _visible(line: Line) -> bool:
 
 
 def _cells(bill: Bill, line: Line, notes: dict[str, int]) -> dict[str, str]:
-    device = bill.device_lines(line)
+    device = bill.by_device[line.device]
     device_ns = sum(one.total_ns for one in device)
     consumers = {one.key["consumer"] for one in device if not one.is_pool}
     return {
