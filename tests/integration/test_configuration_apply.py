@@ -27,17 +27,18 @@ from gpuledger.configuration.cli import app
 from gpuledger.configuration.periods import Periods
 from gpuledger.configuration.periods_cli import app as periods_app
 from gpuledger.configuration.prices_cli import app as prices_app
-from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.clock import ManualClock, SystemClock
 from gpuledger.contract.errors import Refused
-from gpuledger.contract.periods import period_of
+from gpuledger.contract.periods import end_ns, period_of
 from gpuledger.contract.records import ChargeSet, PriceBookVersion, decode_as
 from gpuledger.contract.topics import CHARGES, PERIODS, PRICES, TEAMS
-from gpuledger.contract.windows import HOUR_NS, NS_PER_S
+from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import InvalidDocument, read_prices
 from gpuledger.pricing.yaml_values import instant_ns
 from gpuledger.sink.batcher import Batch
+from gpuledger.sink.periods import ClosedPeriods
 from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse
 from tests.support.charge_sets import arrival, charge_set
@@ -285,6 +286,18 @@ def test_a_month_is_closed_after_what_is_booked_in_it_was_shown_and_listed_since
     assert "is closed already" in str(closing(ledger, url, "close", last, "--yes").exception)
     table = closing(ledger, url, "list").stdout
     assert all(text in table for text in (last, "finance", "invoiced", "12.000000000 USD"))
+
+
+def test_a_sink_that_runs_knows_a_month_that_is_closed_before_it_is(ledger: BusSettings) -> None:
+    clock = ManualClock(end_ns("2026-11") + 4 * DAY_NS)
+    assert not Periods(ledger, SystemClock()).versions()  # the topic, just made, has a leader now
+    sink = ClosedPeriods(ledger, clock)
+    assert sink.through(clock.unix_ns()) == ""
+    closed = Periods(ledger, clock).close("2026-11")
+    assert sink.through(closed.active_from_ns - 1) == ""
+    assert sink.through(closed.active_from_ns) == "2026-11"
+    assert sink.through(clock.unix_ns()) == ""  # what came before it was closed is the month's
+    sink.close()
 
 
 def end_ns_before(at_ns: int) -> int:

@@ -21,7 +21,7 @@ from gpuledger.sink.hours import HOUR_S, Key
 from gpuledger.warehouse.client import Warehouse
 
 CHECK_EVERY_S = 1.0  # how late a complete hour is shown, where looking is cheap
-COST_RATIO = 10  # of the time between two looks to the time that one takes
+COST_RATIO = 3  # of the time between two looks to the time that one takes
 # An hour of which nothing more came for so long is shown as it is: a window whose records nobody has any more
 # is never restated, and must not keep the others back for good. A worker that was killed is back within 15 s.
 QUIET_S = 300
