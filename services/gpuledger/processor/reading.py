@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -124,26 +123,28 @@ class Decoder:
 
 
 class Series:
-    """What each node repeats in its records of each kind; those read last are kept."""
+    """What each node repeats in its records of each kind.
+
+    Beyond the bytes that are kept every other node is forgotten: windows come in turn, and who forgot those
+    that were read longest ago would forget each node just before it comes again.
+    """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
-        self._parts: OrderedDict[tuple[bytes | None, Kind], Parts] = OrderedDict()
+        self._parts: dict[tuple[bytes | None, Kind], Parts] = {}
 
     def parts(self, key: bytes | None, kind: Kind) -> Parts:
         """Those of a node's records of that kind."""
         found = self._parts.get((key, kind))
         if found is None:
             found = self._parts[key, kind] = Parts()
-        else:
-            self._parts.move_to_end((key, kind))
         return found
 
     def trim(self) -> None:
-        """Forget the nodes that were read longest ago, beyond the bytes that are kept."""
-        size = sum(parts.size_bytes + ENTRY_BYTES for parts in self._parts.values())
-        while size > self._kept_bytes:
-            size -= self._parts.popitem(last=False)[1].size_bytes + ENTRY_BYTES
+        """Keep to the bytes that may be kept."""
+        while sum(parts.size_bytes + ENTRY_BYTES for parts in self._parts.values()) > self._kept_bytes:
+            for place in list(self._parts)[::2]:
+                del self._parts[place]
 
 
 def _checked(found: Telemetry | BadRecord, headers: RecordHeaders) -> Telemetry | BadRecord:
