@@ -9,7 +9,6 @@ process of their own. Seconds are those of a core. The exponent is the slope of 
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import resource
 import sys
@@ -122,7 +121,7 @@ def main(sizes: list[int]) -> None:
         microseconds_a_gpu_and_window=last.window_s / last.gpus * 1e6,
         shape=f"simulated fleet, {WINDOWS} windows of 10 s, bunches of {BUNCH} records",
     )
-    if math.isclose(last.gpus, GPUS[-1]):
+    if sizes == list(GPUS):
         PLOT.write_text(
             log_log(
                 "A window of 10 s of a whole fleet, charged on one core",
