@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from gpuledger.bus import BusSettings, Incoming, PartitionReader, SchemaRegistry, apply_topics, register_all
 from gpuledger.bus.passing_topics import PassingTopics
@@ -261,3 +263,21 @@ def test_what_travels_arrives_as_it_was(sent: Request) -> None:
         original(Incoming("t", 0, 1, 2, None, None, (("replay-place", b"nonsense"),)))
     with pytest.raises(Refused, match="there is no replay"):
         work_on("nobodys", bus_of(sent), SETTINGS)
+
+
+def test_a_replay_that_can_not_be_done_or_is_abandoned_leaves_no_topics(
+    sent: Request, processes: Processes, tmp_path: Path
+) -> None:
+    passing = PassingTopics(sent.bus)
+    for name in ReplayTopics("nobodys").all:
+        passing.create(name, PARTITIONS)
+    done = processes.start("replay-worker", "nobodys", "--abandon")
+    assert done.wait(60) == 0
+    assert not {name for name in passing.names() if name.startswith("gpu.replay.")}
+    admin = AdminClient(dict(sent.bus.client_config()))
+    for deleted in admin.delete_records([TopicPartition("gpu.telemetry", 0, 9)]).values():
+        deleted.result(60)
+    request = replace(sent, from_ns=sent.from_ns - MINUTE_NS)
+    with pytest.raises(Refused, match="does not reach back"):
+        replay_distributed(request, tmp_path / "state", bus_of(sent), 0)
+    assert not {name for name in passing.names() if name.startswith("gpu.replay.")}

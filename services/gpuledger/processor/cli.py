@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 from typing import Annotated
@@ -18,11 +17,11 @@ from gpuledger.bus.repeats import quieten
 from gpuledger.contract.errors import ConfigError, Unavailable
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor.app import make_app
+from gpuledger.processor.garbage import collect_seldom
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.worker import Worker
 
 PAUSE_S = 2.0
-GARBAGE_AFTER = (50_000, 20, 20)  # allocations: what records and rows consist of has no cycles, and is much
 _log = structlog.get_logger(__name__)
 
 
@@ -55,7 +54,7 @@ def processor(
     except SettingsError as error:  # what is no JSON where JSON is needed
         raise ConfigError(str(error), where="environment") from None
     logging.basicConfig(level=logging.WARNING)
-    gc.set_threshold(*GARBAGE_AFTER)
+    collect_seldom()
     await_topic(bus, settings)
     if settings.metrics_port:
         start_http_server(settings.metrics_port)

@@ -11,14 +11,14 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import structlog
 
-from gpuledger.bus import BusSettings, Incoming, Outgoing, PartitionReader, Producer
+from gpuledger.bus import BusAccess, BusSettings, Incoming, Outgoing, PartitionReader, Producer
 from gpuledger.bus.passing_topics import PassingTopics
 from gpuledger.contract.errors import Refused
 from gpuledger.contract.records import ChargeSet, decode
@@ -70,19 +70,30 @@ def replay_distributed(
     if not all(_is_done(directory, number) for number in range(partitions)):
         _begin(request, topics, passing, partitions)
         started(topics.replay)
-        with _workers(topics.replay, bus, workers) as look, _feeders(request, topics, partitions) as fed:
-            watch = _Watch(bus, topics, partitions)
-            while not watch.done:
-                look()
-                fed()
-                told(watch.look())
-                time.sleep(LOOK_S)
-            watch.close()
-            for number in range(partitions):
-                _collect(request, topics, number, directory)
-            _end(bus, topics, passing)
-    _remove(topics, passing)
+        try:
+            _compute(topics, request, bus, workers, partitions, told)
+        except Refused:
+            abandon(topics.replay, bus)
+            raise
+        for number in range(partitions):
+            _collect(request, topics, number, directory)
+    abandon(topics.replay, bus)
     return _sum([position_of(state_path(directory, number)) for number in range(partitions)])
+
+
+def abandon(replay: str, bus: BusSettings) -> None:
+    """Tell the workers of a replay that it is over, wait until they have left, and remove its topics."""
+    topics, passing = ReplayTopics(replay), PassingTopics(bus)
+    if topics.request in passing.names():
+        _say(bus, topics, OVER, b"")
+        deadline = time.monotonic() + LEAVE_S
+        while passing.members(topics.group) and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+    passing.delete(topics.all)
+    if passing.members(topics.group):
+        _log.warning("workers of the replay are still there", group=topics.group)
+    else:
+        passing.delete_group(topics.group)
 
 
 def id_of(request: Request) -> str:
@@ -98,12 +109,33 @@ def _begin(request: Request, topics: ReplayTopics, passing: PassingTopics, parti
         passing.create(name, partitions)
     passing.create(topics.progress, partitions, compacted=True)
     passing.create(topics.request, 1)
-    _say(request, topics, ASKED, request_to_bytes(request))
+    _say(request.bus, topics, ASKED, request_to_bytes(request))
 
 
-def _say(request: Request, topics: ReplayTopics, key: bytes, value: bytes) -> None:
-    with Producer(request.bus, "gpuledger-replay") as producer:
+def _say(bus: BusAccess, topics: ReplayTopics, key: bytes, value: bytes) -> None:
+    with Producer(bus, "gpuledger-replay") as producer:
         producer.produce_all([Outgoing(topics.request, key, value, partition=0)])
+
+
+def _compute(
+    topics: ReplayTopics,
+    request: Request,
+    bus: BusSettings,
+    workers: int,
+    partitions: int,
+    told: Callable[[Progress], None],
+) -> None:
+    watch = _Watch(bus, topics, partitions)
+    with (
+        closing(watch),
+        _workers(topics.replay, bus, workers) as look,
+        _feeders(request, topics, partitions) as fed,
+    ):
+        while not watch.done:
+            look()
+            fed()
+            told(watch.look())
+            time.sleep(LOOK_S)
 
 
 class _Watch:
@@ -240,21 +272,3 @@ def _workers(replay: str, bus: BusSettings, count: int) -> Iterator[Callable[[],
 def _work(replay: str, bus: BusSettings) -> None:
     end_with_parent()
     work_on(replay, bus, ProcessorSettings())
-
-
-def _end(bus: BusSettings, topics: ReplayTopics, passing: PassingTopics) -> None:
-    """Tell the workers that it is over, and wait until they have left."""
-    with Producer(bus, "gpuledger-replay") as producer:
-        producer.produce_all([Outgoing(topics.request, OVER, b"", partition=0)])
-    deadline = time.monotonic() + LEAVE_S
-    while passing.members(topics.group):
-        if time.monotonic() > deadline:
-            _log.warning("workers of the replay are still there", group=topics.group)
-            return
-        time.sleep(LOOK_S)
-
-
-def _remove(topics: ReplayTopics, passing: PassingTopics) -> None:
-    passing.delete(topics.all)
-    if not passing.members(topics.group):
-        passing.delete_group(topics.group)

@@ -13,6 +13,7 @@ from pathlib import Path
 from gpuledger.bus.log import Log
 from gpuledger.contract.errors import GpuledgerError, Refused, Unavailable, UserError
 from gpuledger.contract.topics import TELEMETRY
+from gpuledger.processor.garbage import collect_seldom
 from gpuledger.replay.partition import replay_partition, state_path
 from gpuledger.replay.request import Request, Source
 from gpuledger.replay.state import Position, position_of
@@ -81,6 +82,7 @@ def replay(
 def _one(
     request: Request, partition: int, directory: Path, then: Callable[[Request, int, Path], None] | None
 ) -> _Failure | None:
+    collect_seldom()
     try:
         replay_partition(request, partition, directory)
         if then is not None:

@@ -15,6 +15,7 @@ from gpuledger.bus import BusSettings, Incoming, PartitionReader, Producer, Sche
 from gpuledger.bus.repeats import quieten
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
 from gpuledger.contract.errors import ConfigError, Fenced, Refused
+from gpuledger.processor.garbage import collect_seldom
 from gpuledger.processor.patience import Superseded, patiently
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.shell import faust_app
@@ -146,6 +147,7 @@ def work_on(replay: str, bus: BusSettings, settings: ProcessorSettings) -> None:
     app = faust_app(bus, own, [topics.telemetry], lambda: ReplayWork(bus, topics, request, clock))
     worker = Worker(app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
     quieten("aiokafka")
+    collect_seldom()
     _log.info("replay worker starts", replay=replay, kafka=bus.kafka_bootstrap)
     worker.execute_from_commandline()
 
