@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuledger.contract.money import format_nano
 from gpuledger.contract.revision import CORE_VERSION, Revision
-from gpuledger.contract.rows import Flag
+from gpuledger.contract.rows import POOL, Flag
 from gpuledger.explain.arithmetic import piece_of
 from gpuledger.explain.computed import Computed
 from gpuledger.explain.documents import Documents
@@ -19,6 +19,7 @@ from gpuledger.explain.stored import Asked, Head, Row, as_rows, differences
 from gpuledger.pricing.explain import explain_team
 from gpuledger.pricing.yaml_documents import place_of
 
+_SILICON = ("sm_active", "sm_occupancy", "tensor_active", "dram_active", "framebuffer_used_bytes")
 _MONEY = ("used", "held_idle", "unallocated", "unobserved", "effectively_used", "borrowed")
 
 
@@ -60,7 +61,7 @@ def reason_of(
         "price_version": head.price_version,
         "team_version": head.team_version,
         "inputs": inputs_of(head, computed),
-        "rows": [_row(row) for row in chosen],
+        "rows": [values_of(row) for row in chosen],
         "devices": pieces,
         "teams": _teams(head, computed, chosen, documents),
         "revisions": None if revisions is None else [_told(told) for told in revisions],
@@ -84,10 +85,16 @@ def _revision_differs(stored: Revision, computed: Computed) -> list[str]:
     return [] if now == stored else [f"the revision is {tuple(stored)}, computed {tuple(now)}"]
 
 
-def _row(row: Row) -> dict[str, Any]:
+def values_of(row: Row) -> dict[str, Any]:
+    """A row of the ledger. What the silicon counts is of the whole device: under its own name a consumer has
+    it only where it was alone there."""
     found = {name: value for name, value in row.items() if name not in _MONEY}
     for name in _MONEY:
         found[f"{name}_nano"] = _nano(row[name])
+    alone = row["consumer_kind"] != POOL and not row["flags"] & Flag.SILICON_SHARED
+    for name in _SILICON:
+        found[f"device_{name}"] = row[name]
+        found[name] = row[name] if alone else None
     found["flags"] = [flag.name.lower() for flag in Flag if row["flags"] & flag and flag.name]
     del found["window_start"]  # in ns beside it
     return found
