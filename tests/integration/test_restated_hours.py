@@ -195,3 +195,9 @@ def test_a_generation_that_nobody_announced_waits_for_nothing(warehouse: Warehou
     for number, one in enumerate((charge_set(START), charge_set(START, generation=3))):
         writer.write(Batch([arrival(one, number)]))
     assert warehouse.rows("SELECT DISTINCT bitShiftRight(revision, 48) FROM charges") == [(3,)]
+
+
+def test_what_waits_has_the_columns_of_what_is_shown(warehouse: Warehouse) -> None:
+    """In their order: an hour is moved by INSERT SELECT."""
+    both = [warehouse.rows(f"DESCRIBE {table}") for table in ("charge_windows", "charge_windows_waiting")]
+    assert [row[:2] for row in both[0]] == [row[:2] for row in both[1]]
