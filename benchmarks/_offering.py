@@ -79,8 +79,33 @@ def build(directory: Path) -> tuple[Path, Path]:
     return program, object_
 
 
-def maps_of(pid: int) -> dict[str, int]:
-    """Descriptors of our own of the maps that a process has open, by name."""
+class Maps:
+    """Descriptors of our own of maps that are in the kernel."""
+
+    multi = True
+    offer = -1
+    """The program over them that offers."""
+
+    def __init__(self, found: dict[str, int]) -> None:
+        self._found = found
+
+    def map(self, name: str) -> int:
+        """The descriptor of the map of that name. Raises KeyError."""
+        return self._found[name]
+
+    def program(self, name: str) -> int:
+        """There are none."""
+        raise KeyError(name)
+
+    def close(self) -> None:
+        """Let go of them."""
+        for fd in self._found.values():
+            os.close(fd)
+        self._found = {}
+
+
+def maps_of(pid: int) -> Maps:
+    """The maps that a process has open."""
     found = {}
     for entry in Path("/proc", str(pid), "fdinfo").iterdir():
         fields = dict(line.split(":\t", 1) for line in entry.read_text().splitlines() if ":\t" in line)
@@ -89,10 +114,10 @@ def maps_of(pid: int) -> dict[str, int]:
             info = ctypes.create_string_buffer(_INFO_BYTES)
             bpfsys._bpf(_GET_INFO, struct.pack("=IIQ", fd, _INFO_BYTES, ctypes.addressof(info)))
             found[info.raw[_NAME_AT : _NAME_AT + _NAME_BYTES].rstrip(b"\0").decode()] = fd
-    return found
+    return Maps(found)
 
 
-def program_over(object_: Path, maps: dict[str, int]) -> int:
+def program_over(object_: Path, maps: Maps) -> int:
     """The descriptor of ``offer`` of that object, loaded over maps that are there already."""
     api = ctypes.CDLL("libbpf.so.1", use_errno=True)
     for name in ("open_file", "find_map_by_name", "find_program_by_name"):
@@ -100,7 +125,7 @@ def program_over(object_: Path, maps: dict[str, int]) -> int:
     opened = ctypes.c_void_p(api.bpf_object__open_file(str(object_).encode(), None))
     for name in MAPS:
         place = ctypes.c_void_p(api.bpf_object__find_map_by_name(opened, name.encode()))
-        if api.bpf_map__reuse_fd(place, maps[name]):
+        if api.bpf_map__reuse_fd(place, maps.map(name)):
             raise SystemExit(f"the agent's map {name} can not be taken: {os.strerror(ctypes.get_errno())}")
     if api.bpf_object__load(opened):
         raise SystemExit(f"the kernel refuses the offer: {os.strerror(ctypes.get_errno())}")
@@ -112,7 +137,7 @@ def start(
     program: Path, fd: int, calls_per_s: float, seconds: float, processes: int
 ) -> list[subprocess.Popen[str]]:
     """Processes that share the rate, and wait for `go`."""
-    command = [str(program), str(fd), str(calls_per_s / processes), str(seconds)]
+    command = [str(program), str(fd), str(calls_per_s / max(processes, 1)), str(seconds)]
     pipe = subprocess.PIPE
     return [
         subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, pass_fds=[fd]) for _ in range(processes)
@@ -130,4 +155,4 @@ def go(offering: Sequence[subprocess.Popen[str]]) -> None:
 def made(offering: Sequence[subprocess.Popen[str]]) -> tuple[int, float]:
     """(calls of all, seconds that they took), once they have ended."""
     told = [process.communicate()[0].split() for process in offering]
-    return sum(int(one[0]) for one in told), max(float(one[1]) for one in told)
+    return sum(int(one[0]) for one in told), max((float(one[1]) for one in told), default=0.0)

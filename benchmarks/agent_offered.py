@@ -3,13 +3,15 @@
 The agent is one as on a node (eight emulated GPUs through NVML, a real Kafka), with a user of its own, so
 that other probes on the machine and it do not see each other. Processes for which the kernel tells of calls
 (benchmarks/ring_offer.bpf.c) share a rate: 10,000 and 200,000 calls a second of eight, each below the rate
-from which it is tallied; 200,000 of two and a million of four, which are. Calls made are compared with calls
-that the agent counts. The baseline is the same agent idle: `python -m benchmarks.agent_offered`. Needs root,
-`make bpf`, a C compiler and clang.
+from which it is tallied; a million of four, which are. Calls made are compared with calls
+that the agent counts. The baseline is the same agent idle: `python -m benchmarks.agent_offered [--recorded]`.
+On a busy machine calls come in bursts, which are tallied too: how many were is in the figure. With
+`--recorded` none is, unless the ring has no room. Needs root, `make bpf`, a C compiler and clang.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import tempfile
 import time
@@ -20,15 +22,16 @@ from typing import NamedTuple
 from benchmarks import _offering
 from benchmarks._agent import STRANGER, agent, apart, cpu_s, memory_mib
 from benchmarks.figures import Runs, write_figure
+from gpuledger.agent.probes.state import KernelState
 from gpuledger.bus import BusSettings, apply_topics
 from gpuledger.localstack import Kafka, Registry, free_port
 from tests.emulator import H100, Emulator
 from tests.support.kafka import STACK_DIRECTORY
 
 RUNS = 3
-MEASURE_S = 15.0
+MEASURE_S = 10.0  # a window
 WARM_S = 30.0  # what only the start needed was given back
-SETTLE_S = 3.0  # what was told last is read by then
+SETTLED_S = 2.0  # without a further call: what was told last has been read
 COUNTED = ("gpuledger_agent_events_total", "gpuledger_agent_lost_events")
 
 
@@ -43,16 +46,21 @@ LOADS = {
     "idle": Load(0, 0),
     "10k": Load(10_000, 8),
     "200k": Load(200_000, 8),
-    "200k_tallied": Load(200_000, 2),
     "1m_tallied": Load(1_000_000, 4),
 }
 
 
+RECORDED = ("idle", "10k", "200k")
+NEVER = str(10**9)  # calls a second of a process
+
+
 class Taken(NamedTuple):
-    """Percent of a core, calls a second that were told, calls that the agent did not count, calls lost."""
+    """Percent of a core, calls a second that were told, the part of them that was tallied, calls that the
+    agent did not count, calls lost."""
 
     percent: float
     calls_per_s: float
+    tallied_ratio: float
     missing: float
     lost: float
 
@@ -65,23 +73,37 @@ def counts(port: int) -> tuple[float, float]:
     return sums[0], sums[1]
 
 
-def measure(pid: int, port: int, program: Path, fd: int, load: Load) -> Taken:
-    """One run."""
-    before, lost_before = counts(port)
-    offering = (
-        _offering.start(program, fd, load.calls_per_s, MEASURE_S, load.processes) if load.processes else []
-    )
+def settled(port: int) -> None:
+    """Wait until the agent has taken what there is."""
+    before = -1.0
+    while (now := counts(port)[0]) != before:
+        before = now
+        time.sleep(SETTLED_S)
+
+
+def measure(pid: int, port: int, program: Path, maps: _offering.Maps, load: Load, idle: float) -> Taken:
+    """One run. What the agent did only after the calls had ended counts too, less what it takes ``idle``."""
+    state = KernelState(maps)
+    (before, lost_before), tallied_before = counts(port), state.tallied()
+    offering = _offering.start(program, maps.offer, load.calls_per_s, MEASURE_S, load.processes)
     spent_s, began = cpu_s(pid), time.monotonic()
     _offering.go(offering)
     time.sleep(MEASURE_S)
-    spent_s, passed_s = cpu_s(pid) - spent_s, time.monotonic() - began
-    made, _ = _offering.made(offering) if offering else (0, 0.0)
-    time.sleep(SETTLE_S)
-    after, lost = counts(port)
-    return Taken(100 * spent_s / passed_s, made / passed_s, made - (after - before), lost - lost_before)
+    made, passed_s = _offering.made(offering), time.monotonic() - began
+    if offering:
+        settled(port)
+    spent_s, after_s = cpu_s(pid) - spent_s, time.monotonic() - began - passed_s
+    (after, lost), tallied = counts(port), state.tallied() - tallied_before
+    missing = made[0] - (after - before)
+    percent = (100 * spent_s - idle * after_s) / passed_s
+    return Taken(percent, made[0] / passed_s, tallied / max(made[0], 1), missing, lost - lost_before)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--recorded", action="store_true")
+    recorded = parser.parse_args().recorded
+    name_, labels = ("agent_recorded", RECORDED) if recorded else ("agent_offered", tuple(LOADS))
     with (
         tempfile.TemporaryDirectory(prefix="gpuledger-benchmark-") as name,
         Emulator([H100] * 8) as emulator,
@@ -97,16 +119,19 @@ def main() -> None:
         os.chown(directory / "state", STRANGER, STRANGER)
         emulator.shm_path.chmod(0o666)  # the emulated NVML writes to the model
         options = ["--loader", "libbpf", "--metrics-port", str(port)]
+        options += ["--tally-above", NEVER] if recorded else []
         with agent(directory, options, kafka.bootstrap, registry.url, emulator.env, apart()) as process:
             time.sleep(WARM_S)
-            fd = _offering.program_over(object_, _offering.maps_of(process.pid))
+            maps = _offering.maps_of(process.pid)
+            maps.offer = _offering.program_over(object_, maps)
             idle = 0.0
-            for label, load in LOADS.items():
-                taken = [measure(process.pid, port, program, fd, load) for _ in range(RUNS)]
+            for label in labels:
+                load = LOADS[label]
+                taken = [measure(process.pid, port, program, maps, load, idle) for _ in range(RUNS)]
                 own = Runs(tuple(one.percent for one in taken))
                 idle = idle or own.median
                 write_figure(
-                    f"agent_offered_{label}",
+                    f"{name_}_{label}",
                     own.median,
                     "% of a core",
                     idle,
@@ -117,6 +142,7 @@ def main() -> None:
                     baseline_name="the same agent idle",
                     calls_per_s=Runs(tuple(one.calls_per_s for one in taken)).median,
                     processes=load.processes,
+                    tallied_ratio=Runs(tuple(one.tallied_ratio for one in taken)).median,
                     missing=sum(one.missing for one in taken),
                     lost=sum(one.lost for one in taken),
                     resident_mib=memory_mib(process.pid)["VmRSS"],
