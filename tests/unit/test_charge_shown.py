@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,14 +94,18 @@ def test_a_flag_of_a_line_is_said_under_the_table(flag: Flag) -> None:
 
 
 def one_device(rate_nano: int = 12_290_000_000) -> Bill:
-    """A pod that holds a GPU and used half of ten seconds, of which the agent lost no event."""
+    return bill_of([charges_of_node("n", rate_nano)])
+
+
+def charges_of_node(node: str, rate_nano: int = 12_290_000_000) -> Charges:
+    """A pod that holds a GPU and used half of ten seconds."""
     layout = NodeLayout(devices=[by_hand.gpu()])
     state = by_hand.state(layout, [Holder("pod-a", 0)], [by_hand.pod_process(1, "pod-a")])
     fields = (Field.ENGINE_ACTIVE, Field.SM_ACTIVE)
     measured = by_hand.samples([(field, 0.0, 10.0, 0.5) for field in fields], sequence=1)
     price = PriceEntry("gpu", "gpu", rate_nano, "USD")
     window = by_hand.window([state], sampled=[measured])
-    return bill_of([charge_window(window, by_hand.prices(price), Teams())])
+    return charge_window(replace(window, node=node), by_hand.prices(price), Teams())
 
 
 def shown(found: Bill, width: int) -> str:
@@ -121,6 +126,18 @@ def test_no_amount_is_cut_at_any_width(width: int, rate_nano: int) -> None:
     (row,) = (one for one in text.splitlines() if "GPU-" in one and "pod-pod-a" in one)
     assert set(AMOUNT.findall(row)) >= {f"{nano / 1e9:.4f}" for nano in amounts}
     assert rate_nano == DEAR or all(len(one.rstrip()) <= width for one in text.splitlines())
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 180])
+def test_no_amount_of_several_nodes_is_cut_at_any_width(width: int) -> None:
+    windows = [charges_of_node(f"ip-10-0-{number}-17.eu-west-1.compute.internal") for number in range(3)]
+    found = bill_of(windows)
+    text = shown(found, width)
+    assert "3 nodes" in text
+    assert "…" not in text
+    amounts = {f"{nano / 1e9:.4f}" for one in found.lines for nano in (one.nano["used"], one.total_nano)}
+    assert set(AMOUNT.findall(text)) >= amounts
+    assert all(len(one.rstrip()) <= width for one in text.splitlines())
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 180])
