@@ -20,7 +20,7 @@ from tests.e2e.demo import scene, truth
 from tests.e2e.demo.alerts import AlertWatch
 from tests.e2e.demo.closing import Closing
 from tests.e2e.demo.report import CONSERVATION, show_devices, show_teams, show_truth
-from tests.e2e.demo.services import DemoError, Service, Stack
+from tests.e2e.demo.services import READY_S, DemoError, Service, Stack
 from tests.e2e.demo.warehouse import LatencyWatch, ask, percentile
 from tests.emulator import Emulator
 from tests.emulator.control import LIBCUDA
@@ -61,7 +61,7 @@ class Demo:
         return "Real eBPF probes on three emulated GPUs, real Kafka and registry, ClickHouse's own engine."
 
     def start(self) -> None:
-        """Start devices, pods and the agent. Raises DemoError."""
+        """Start devices, pods and the agent, and wait until it is at work. Raises DemoError."""
         arguments = ["agent", "run", "--cluster", scene.CLUSTER, "--node", scene.NODE]
         arguments += ["--state", str(self.stack.directory / "agent"), "--ends-node"]
         arguments += ["--source", self.source]
@@ -79,6 +79,7 @@ class Demo:
         self._unix_minus_boot_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self._watch = LatencyWatch(self.stack.warehouse_url)
         self._watch.start()
+        self._await_launch()
         self.alerts = AlertWatch(self._bus().kafka_bootstrap, self.stack.alertmanager_url)
         self.alerts.start()
 
@@ -125,14 +126,28 @@ class Demo:
 
     def lifetime(self) -> tuple[int, int]:
         """[launched, ended) of the node as gpu.nodes states it, ns since the Unix epoch. Raises DemoError."""
+        found = self._stated()
+        if found is None or found.launched_ns is None or found.ended_ns is None:
+            raise DemoError(f"gpu.nodes does not state the node's lifetime: {found}")
+        return found.launched_ns, found.ended_ns
+
+    def _stated(self) -> NodeLifetime | None:
+        """What gpu.nodes says last of the node."""
         found: NodeLifetime | None = None
         with PartitionReader(self._bus(), "demo-nodes") as reader:
             for partition in range(reader.partitions(topics.NODES)):
                 for record in reader.read_to_end(topics.NODES, partition):
                     found = decode(NodeLifetime, unframe(record.value or b"")[1])
-        if found is None or found.launched_ns is None or found.ended_ns is None:
-            raise DemoError(f"gpu.nodes does not state the node's lifetime: {found}")
-        return found.launched_ns, found.ended_ns
+        return found
+
+    def _await_launch(self) -> None:
+        """Until the agent has said that its node began: from then on every second is somebody's."""
+        deadline = time.monotonic() + READY_S
+        while self._stated() is None:
+            self.stack.check()
+            if time.monotonic() > deadline:
+                raise DemoError(f"the agent has not stated its node within {READY_S} s ({self.stack.logs})")
+            time.sleep(0.2)
 
     def report(self, console: Console) -> dict[str, Any]:
         """Ask the ledger, hold it against the truth, print both; returns the figures."""
