@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from gpuledger.contract.errors import ConfigError, KafkaUnavailable
 from gpuledger.contract.topics import CHARGES, DEAD_LETTERS, NODES, PROGRESS, TELEMETRY
 from gpuledger.localstack import Kafka
 from tests.support.kafka import STACK_DIRECTORY
+from tests.support.sink import until
 
 ROOT = Path(__file__).parents[2]
 USERS = (
@@ -167,8 +169,16 @@ def test_a_sink_may_read_charges_and_may_not_write_them(as_user: As) -> None:
 def test_an_archive_may_read_every_input_and_write_nothing(as_user: As) -> None:
     settings = as_user("gpuledger-archive")
     with PartitionReader(settings, "archive") as reader:
+
+        def is_read(topic: str) -> bool:
+            try:
+                list(reader.read_to_end(topic, 0))
+            except KafkaUnavailable:  # a topic that was made a moment ago has no leader yet
+                return False
+            return True
+
         for topic in ARCHIVED:
-            list(reader.read_to_end(topic, 0))
+            until(partial(is_read, topic))
         with pytest.raises(ConfigError, match=r"gpu\.charges"):  # without a right it does not even know of it
             list(reader.read_to_end(CHARGES, 0))
     with Producer(settings, "archive") as producer, pytest.raises(ConfigError, match="ACL"):
