@@ -51,6 +51,14 @@ def test_a_budget_without_thresholds_has_the_one_of_100_percent() -> None:
     assert only("    gpu_hours: 5\n").thresholds_ppm.tolist() == [1_000_000]
 
 
+def test_the_line_of_100_percent_is_always_one_of_them() -> None:
+    assert only("    gpu_hours: 5\n    thresholds: [120%, 50%]\n").thresholds_ppm.tolist() == [
+        500_000,
+        1_000_000,
+        1_200_000,
+    ]
+
+
 def test_a_burn_rate_rule_has_the_usual_two_speeds() -> None:
     (rule,) = only("    gpu_hours: 5\n    rules: [{kind: burn_rate}]\n").rules
     assert rule.parameters["fast"] == f"{14_400_000_000} {HOUR_NS} {5 * MINUTE_NS}"

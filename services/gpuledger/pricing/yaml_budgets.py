@@ -203,7 +203,7 @@ class BudgetModel(Strict):
     amount: Amount | None = None
     currency: Currency | None = None
     gpu_hours: Amount | None = None
-    thresholds: list[Threshold] = Field(default_factory=lambda: [WHOLE_PPM], min_length=1, max_length=50)
+    thresholds: list[Threshold] = Field(default_factory=list, max_length=50)  # beside the one of 100 %
     counts: Annotated[list[Category], BeforeValidator(_counts)] = Field(
         default=["used", "held_idle"], min_length=1
     )
@@ -264,7 +264,7 @@ class BudgetModel(Strict):
             amount_nano=self.amount,
             currency=self.currency or "",
             amount_gpu_ns=None if hours is None else hours * NS_PER_HOUR // NANO_PER_UNIT,
-            thresholds_ppm=longs(sorted(self.thresholds)),
+            thresholds_ppm=longs(sorted({*self.thresholds, WHOLE_PPM})),
             counts=[name for name in CATEGORIES if name in self.counts],
             rules=[rule.record() for rule in self.rules],
             effective_from_ns=self.effective_from,
