@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from click.testing import Result
-from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from gpuledger.bus import (
@@ -19,32 +17,22 @@ from gpuledger.bus import (
     PartitionReader,
     Producer,
     SchemaRegistry,
-    apply_topics,
     framed,
 )
 from gpuledger.configuration import Documents
 from gpuledger.configuration.cli import app
-from gpuledger.configuration.periods import Periods
-from gpuledger.configuration.periods_cli import app as periods_app
 from gpuledger.configuration.prices_cli import app as prices_app
-from gpuledger.contract.clock import ManualClock, SystemClock
+from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import Refused
-from gpuledger.contract.periods import end_ns, period_of
 from gpuledger.contract.records import ChargeSet, PriceBookVersion, decode_as
-from gpuledger.contract.topics import CHARGES, PERIODS, PRICES, TEAMS
-from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
+from gpuledger.contract.topics import CHARGES, PRICES
+from gpuledger.contract.windows import NS_PER_S
 from gpuledger.contract.wire import unframe
-from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import InvalidDocument, read_prices
 from gpuledger.pricing.yaml_values import instant_ns
-from gpuledger.sink.batcher import Batch
-from gpuledger.sink.periods import ClosedPeriods
-from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse
-from tests.support.charge_sets import arrival, charge_set
-from tests.support.kafka import STACK_DIRECTORY
 
-pytest_plugins = ["tests.support.warehouse"]
+pytest_plugins = ["tests.support.warehouse", "tests.support.empty_ledger"]
 
 NOW = 1_700_000_000 * NS_PER_S
 TEXT = "kind: prices\nprices:\n  - {id: a, per: gpu, price_per_hour: %s}\n"
@@ -55,27 +43,6 @@ class FixedClock(SystemClock):
 
     def unix_ns(self) -> int:
         return NOW
-
-
-@pytest.fixture(scope="module")
-def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """A broker whose gpu.* topics are these tests' own."""
-    with Kafka(tmp_path_factory.mktemp("config-kafka"), STACK_DIRECTORY) as server:
-        yield server
-
-
-@pytest.fixture
-def ledger(own_kafka: Kafka, registry: Registry) -> BusSettings:
-    """An empty ledger: it matters whether anything was ever published or charged."""
-    admin = AdminClient({"bootstrap.servers": own_kafka.bootstrap})
-    old = [name for name in (PRICES, TEAMS, CHARGES, PERIODS) if name in admin.list_topics(timeout=10).topics]
-    for deleted in admin.delete_topics(old).values() if old else ():
-        deleted.result()
-    while any(name in admin.list_topics(timeout=10).topics for name in old):
-        time.sleep(0.05)
-    settings = BusSettings(kafka_bootstrap=own_kafka.bootstrap, registry_url=registry.url)
-    apply_topics(settings, partitions=2, replication=1)
-    return settings
 
 
 def test_documents_are_published_as_whole_numbered_versions(ledger: BusSettings) -> None:
@@ -182,6 +149,28 @@ def test_a_change_is_shown_with_the_past_that_it_is_for_before_anything_is_publi
     assert "It stays as it was charged (--no-restate)" in left.stdout
 
 
+def test_what_was_announced_is_said_and_what_of_it_nobody_restates_by_himself(
+    ledger: BusSettings, tmp_path: Path
+) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text(TEXT % "1")
+    applying(ledger, str(path), "--yes")
+    yesterday = datetime.fromtimestamp(time.time_ns() // NS_PER_S - 86_400, UTC).strftime(
+        "%Y-%m-%dT%H:00:00Z"
+    )
+    path.write_text(
+        (TEXT % "1")
+        + f"  - {{id: b, per: gpu, price_per_hour: 2, priority: 1, effective_from: {yesterday}}}\n"
+    )
+    said = applying(ledger, str(path), "--yes").stdout
+    assert f"generation 1: {yesterday} to " in said
+    assert "replay --publish" not in said
+    path.write_text(TEXT % "3")
+    said = applying(ledger, str(path), "--yes").stdout
+    assert "generation 2: the beginning to " in said
+    assert "`gpuledger replay --publish` restates what lies before" in said
+
+
 def test_nothing_is_published_where_nobody_says_yes(ledger: BusSettings, tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text(TEXT % "1")
@@ -241,66 +230,3 @@ def test_what_was_committed_to_and_not_used_is_shown_and_published(
         instant_ns(f"2025-07-01T00:0{minute}:00Z") for minute in (2, 3, 4)
     ]
     assert sum(int(one.unallocated_nano.sum()) for one in found) == 6 * 10**9
-
-
-def closing(ledger: BusSettings, url: str, *arguments: str, said: str = "") -> Result:
-    """`gpuledger period`."""
-    places = {
-        "GPULEDGER_KAFKA_BOOTSTRAP": ledger.kafka_bootstrap,
-        "GPULEDGER_REGISTRY_URL": ledger.registry_url,
-        "GPULEDGER_WAREHOUSE_URL": url,
-    }
-    return CliRunner(env=places).invoke(periods_app, list(arguments), input=said)
-
-
-def test_a_month_is_closed_after_what_is_booked_in_it_was_shown_and_listed_since(
-    ledger: BusSettings, warehouse: Warehouse
-) -> None:
-    """An hour of last month cost 4 for each of three pods; it is closed once, and this month is not over."""
-    now = time.time_ns()
-    this = period_of(now)
-    last = period_of(end_ns_before(now) - 1)
-    start = end_ns_before(now) - HOUR_NS
-    url = str(warehouse.url)
-    Writer(warehouse, SystemClock()).write(Batch([arrival(charge_set(start, nano=10**9))]))
-    assert "No month is closed." in closing(ledger, url, "list").stdout
-    for refused, why in ((this, "is not over before"), ("2026-13", "is no month"), (last, "nobody is there")):
-        assert why in str(closing(ledger, url, "close", refused).exception)
-    assert isinstance(closing(ledger, url, "close", last, "--json").exception, Refused)
-    assert not Periods(ledger, SystemClock()).versions()
-
-    done = closing(ledger, url, "close", last, "--yes", "--author", "finance", "--comment", "invoiced")
-    assert done.exception is None, done.exception
-    assert f"Booked in {last}: 12.000000000 USD." in done.stdout
-    assert f"{last} is closed for all that is charged from" in done.stdout
-    (listed,) = json.loads(closing(ledger, url, "list", "--json").stdout)["periods"]
-    assert listed.pop("active_from_ns") >= now + 60 * NS_PER_S
-    booked = [{"currency": "USD", "total": "12.000000000", "corrections": "0.000000000"}]
-    assert listed == {
-        "version": 1,
-        "period": last,
-        "author": "finance",
-        "comment": "invoiced",
-        "booked": booked,
-    }
-    assert "is closed already" in str(closing(ledger, url, "close", last, "--yes").exception)
-    table = closing(ledger, url, "list").stdout
-    assert all(text in table for text in (last, "finance", "invoiced", "12.000000000 USD"))
-
-
-def test_a_sink_that_runs_knows_a_month_that_is_closed_before_it_is(ledger: BusSettings) -> None:
-    clock = ManualClock(end_ns("2026-11") + 4 * DAY_NS)
-    assert not Periods(ledger, SystemClock()).versions()  # the topic, just made, has a leader now
-    sink = ClosedPeriods(ledger, clock)
-    assert sink.through(clock.unix_ns()) == ""
-    closed = Periods(ledger, clock).close("2026-11")
-    assert sink.through(closed.active_from_ns - 1) == ""
-    assert sink.through(closed.active_from_ns) == "2026-11"
-    assert sink.through(clock.unix_ns()) == ""  # what came before it was closed is the month's
-    sink.close()
-
-
-def end_ns_before(at_ns: int) -> int:
-    """Where the month of an instant begins."""
-    first = datetime.fromtimestamp(at_ns // NS_PER_S, UTC).replace(day=1, hour=0, minute=0, second=0)
-    return int(first.timestamp()) * NS_PER_S

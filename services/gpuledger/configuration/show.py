@@ -20,7 +20,7 @@ from gpuledger.contract.records import (
     PriceEntry,
     TeamRule,
 )
-from gpuledger.contract.windows import HOUR_NS
+from gpuledger.contract.windows import DAY_NS, HOUR_NS
 from gpuledger.pricing import MATCH_FIELDS
 from gpuledger.pricing.check import day
 from gpuledger.pricing.notices import notices
@@ -29,6 +29,7 @@ from gpuledger.pricing.yaml_documents import Version
 PIPED_WIDTH = 200  # columns; whole lines for whoever reads them
 MAX_LINES = 40  # of a diff; more is a document that is another one
 PPM_OF_PERCENT = 10_000
+KEPT_DAYS = 8  # GPULEDGER_PROCESSOR_OLDEST_DAYS unless it is set
 MONEY_DIGITS = 2  # of an estimate
 SIGN_STYLE = {"+": "green", "-": "red", "~": "yellow"}
 
@@ -181,9 +182,12 @@ def print_left(out: Console, left: Sequence[Generation]) -> None:
 
 def generation_sentence(one: Generation) -> str:
     """What was announced, and what of it nobody restates by himself."""
+    said = f"generation {one.number}: {_span(one)} is restated (cause {one.cause})."
+    if one.from_ns >= one.announced_ns - KEPT_DAYS * DAY_NS:
+        return said
     return (
-        f"generation {one.number}: {_span(one)} is restated (cause {one.cause}). Processors restate the days "
-        "that they keep, 8 by default; `gpuledger replay --publish` restates what lies before."
+        f"{said} Processors restate the days that they keep, {KEPT_DAYS} by default; "
+        "`gpuledger replay --publish` restates what lies before."
     )
 
 
