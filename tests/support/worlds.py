@@ -87,7 +87,7 @@ def world(start_ns: int, nodes: int, seed: int = 14, pod_changes: float = 0.0) -
     cpu_pod = Pod("cpu-pod", "batch", "cpu-pod", "Running", workload_kind="Deployment", workload="cpu")
     gone = [(unused, start_ns), (empty, half), (kept, half)]
     plans = [*working, *(left(plan, at, lambda _: True) for plan, at in gone)]
-    return World(spec, plans, cpu_pods={kept.key.node: cpu_pod})
+    return World(spec, plans, every_ns=3 * MINUTE_NS, cpu_pods={kept.key.node: cpu_pod})
 
 
 def of_small_gpus(start_ns: int, nodes: int, seed: int = 14) -> World:
