@@ -1,120 +1,30 @@
-"""A ledger in memory under random faults, the budgets core driven over it, and what a simple reference says.
+"""A ledger in memory under random faults, and the budgets core driven over it.
 
 Every part may crash between any two of its steps: it loses what it holds, and goes on from what was written,
-as the application does. The warehouse is ahead of everybody and has collapsed what came twice.
+as the application does; its records come from the offset that was acknowledged on. An owner that was
+replaced may go on for a while: what it tells is taken in, its state and its breaches are fenced. One
+partition may be read far ahead of the other. The warehouse is ahead of everybody and knows when a revision
+came first.
 """
 
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from dataclasses import dataclass, field
 
-from gpuledger.budgets import (
-    Catalog,
-    Lines,
-    Lives,
-    PartitionCount,
-    Replaced,
-    Sums,
-    WindowCharges,
-    conditions,
-)
+from gpuledger.budgets import Judge, Lives, PartitionCount, Replaced, Sums, WindowCharges
 from gpuledger.budgets.columns import counters_of, newest, states_of, subtotal_of
 from gpuledger.budgets.counting import Changed
 from gpuledger.budgets.lines import Payer, Window
-from gpuledger.contract.columns import longs
-from gpuledger.contract.records import (
-    Breach,
-    Budget,
-    BudgetRule,
-    BudgetState,
-    BudgetSubtotal,
-    BudgetsVersion,
-    decode,
-    encode,
-)
-from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
+from gpuledger.contract.records import Breach, BudgetState, BudgetSubtotal, decode, encode
+from gpuledger.contract.windows import DAY_NS
+from tests.support.budget_ledger import CATALOG, WINDOW_NS, Charged, Lines, starts_of
 
-WINDOW_NS = 300 * NS_PER_S  # not a length of the product's, so that each is a bucket of its own
-START_NS = 20_000 * DAY_NS - 6 * WINDOW_NS  # a day ends in the middle of a history
-WINDOWS = 12
-ROLLING_NS = 8 * WINDOW_NS
-IDLE_WINDOWS, IDLE_NANO = 3, 60  # held idle for longer than so many windows at so much or more in each
 KNOWN_WINDOWS = 5  # so that a history goes beyond
+RESTATED_NS = 8 * DAY_NS  # how far back a processor writes windows anew
 NODES = ("a", "b", "c")
 PARTITIONS = 2
 TEAMS = ("vision", "speech")
-
-
-def budget(name: str, team: str, amount: int, **more: object) -> Budget:
-    """A budget of a day, in units of money that are small enough to read."""
-    fields: dict[str, object] = {
-        "period": "day",
-        "scope": {"team": team} if team else {},
-        "amount_nano": amount,
-        "currency": "USD",
-        "thresholds_ppm": longs([500_000, 1_000_000]),
-        "counts": ["used", "held_idle"],
-    }
-    return Budget(id=name, **{**fields, **more})  # type: ignore[arg-type]
-
-
-BUDGETS = (
-    budget("vision", "vision", 900),
-    budget("speech", "speech", 400),
-    budget("all", "", 1500, counts=["used"]),
-    budget("rolling", "", 300, period="rolling", rolling_ns=ROLLING_NS),
-    budget("time", "vision", 0, amount_nano=None, currency="", amount_gpu_ns=700),
-)
-IDLE_RULE = BudgetRule(
-    "idle",
-    {
-        "longer_than_ns": str(IDLE_WINDOWS * WINDOW_NS),
-        "an_hour_nano": str(IDLE_NANO * HOUR_NS // WINDOW_NS),
-    },
-)
-IDLE_BUDGETS = (
-    budget("idle-vision", "vision", 10**9, counts=["used"], rules=[IDLE_RULE]),
-    budget("idle-speech", "speech", 10**9, counts=["held_idle"], rules=[IDLE_RULE]),
-)
-CATALOG = Catalog([BudgetsVersion(version=1, active_from_ns=0, budgets=[*BUDGETS, *IDLE_BUDGETS])])
-
-
-def reference(ledger: dict[Window, Lines], now_ns: int) -> dict[tuple[str, int, int], bool]:
-    """(budget, start of its day or 0, threshold) to whether the line is crossed, over the final ledger."""
-    spent: dict[tuple[str, int], int] = defaultdict(int)
-    for one in BUDGETS:
-        for window, lines in ledger.items():
-            for payer, amounts in lines:
-                if one.scope.get("team", payer.team) != payer.team:
-                    continue
-                first = 0 if one.amount_nano is None else 4
-                amount = amounts[first] + (amounts[first + 1] if "held_idle" in one.counts else 0)
-                if one.period == "day":
-                    spent[one.id, window.start_ns // DAY_NS * DAY_NS] += amount
-                elif window.start_ns >= now_ns - ROLLING_NS:
-                    spent[one.id, 0] += amount
-    found = {}
-    for one in BUDGETS:
-        for (name, start_ns), amount in spent.items():
-            whole = one.amount_nano if one.amount_nano is not None else one.amount_gpu_ns or 0
-            for ppm in (500_000, 1_000_000):
-                if name == one.id:
-                    found[name, start_ns, ppm] = amount * 1_000_000 >= whole * ppm
-    return found
-
-
-def idle_windows(ledger: dict[Window, Lines], team: str, now_ns: int) -> int:
-    """For how many windows, up to the newest that is judged, a team held so much idle without a break."""
-    amounts: dict[int, int] = defaultdict(int)
-    for window, lines in ledger.items():
-        for payer, line in lines:
-            amounts[window.start_ns] += line[5] if payer.team == team else 0
-    start_ns, found = now_ns - 2 * WINDOW_NS, 0
-    while amounts[start_ns] >= IDLE_NANO:
-        start_ns, found = start_ns - WINDOW_NS, found + 1
-    return found
 
 
 @dataclass
@@ -124,175 +34,222 @@ class Log:
     records: list[WindowCharges] = field(default_factory=list)
     now_ms: int = 1
 
-    def append(self, window: Window, revision: int, lines: Lines, later_ms: int) -> None:
+    def append(self, window: Window, revision: int, charged: Charged, later_ms: int) -> None:
         """One more record."""
         self.now_ms += later_ms
+        offset = len(self.records)
         self.records.append(
-            WindowCharges(window, WINDOW_NS, revision, 0, lines, len(self.records), self.now_ms)
+            WindowCharges(
+                window, WINDOW_NS, revision, charged.price_version, charged.lines, offset, self.now_ms
+            )
         )
+
+
+@dataclass
+class Owner:
+    """Who counts a partition: what it holds, and the next record that Kafka gives it."""
+
+    count: PartitionCount
+    next_offset: int
 
 
 class World:
     """One history. ``restates`` and ``crashes`` are how often, in percent."""
 
-    def __init__(self, seed: int, restates: int, crashes: int, withdraws: bool = True) -> None:
+    def __init__(self, seed: int, restates: int, crashes: int, days: int = 1) -> None:
         self.random = random.Random(seed)
-        self._restates, self._crashes, self._withdraws = restates, crashes, withdraws
-        self._newest_ns = 0
+        self._restates, self._crashes, self._days = restates, crashes, days
+        self._behind_others = self.random.choice((None, *range(PARTITIONS)))
         self.logs = [Log() for _ in range(PARTITIONS)]
-        self.content: dict[tuple[Window, int], Lines] = {}
+        self.content: dict[tuple[Window, int], Charged] = {}
         self.subtotals: list[BudgetSubtotal] = []
         self.states: list[BudgetState] = []
+        self.acknowledged: dict[int, int] = {}
         self.breaches: list[Breach] = []
-        self._counts: dict[int, PartitionCount] = {}
-        self._second: tuple[Sums, Lives, int] | None = None
+        self.zombie_steps = 0
+        self._owners: dict[int, Owner] = {}
+        self._zombies: list[tuple[int, Owner]] = []
+        self._second: tuple[Judge, int] | None = None
 
     # the ledger
 
     def write(self) -> None:
         """All windows in their order, with what is sent again, late, or otherwise than before, between."""
-        for number in range(WINDOWS):
+        starts = list(starts_of(self._days))
+        for number, start_ns in enumerate(starts):
             for index, node in enumerate(NODES):
-                window = Window("c", node, START_NS + number * WINDOW_NS)
+                window = Window("c", node, start_ns)
                 if self._chance(90):
                     self._append(index % PARTITIONS, window)
                 while self._chance(self._restates):
-                    earlier = self.random.randrange(number + 1)
-                    self._append(index % PARTITIONS, window._replace(start_ns=START_NS + earlier * WINDOW_NS))
+                    earlier_ns = starts[self.random.randrange(number + 1)]
+                    if earlier_ns > start_ns - RESTATED_NS:
+                        self._append(index % PARTITIONS, window._replace(start_ns=earlier_ns))
 
     def _append(self, partition: int, window: Window) -> None:
         known = [revision for at, revision in self.content if at == window]
-        recent = window.start_ns > self._newest_ns - KNOWN_WINDOWS * WINDOW_NS
-        self._newest_ns = max(self._newest_ns, window.start_ns)
-        if known and recent and self._chance(40):
-            revision = max(known)  # once more, as after a restart
+        if known and self._chance(40):
+            revision = max(known)  # once more, as after a restart, or as a spool that was thought lost
         else:
             revision = max(known, default=0) + 1
-            self.content[window, revision] = self._lines(known=bool(known))
+            self.content[window, revision] = Charged(self.random.choice((1, 2)), self._lines())
         later = self.random.choice((1, 1_000, 70_000, 200_000))
         self.logs[partition].append(window, revision, self.content[window, revision], later)
 
-    def _lines(self, known: bool) -> Lines:
-        if self._chance(10) and (self._withdraws or not known):
+    def _lines(self) -> Lines:
+        if self._chance(10):
             return ()
         lines = []
         for team in TEAMS:
-            payer = Payer(team, "", "ns", f"{team}-train", "H100", f"{team}-0", "USD")
+            currency = self.random.choice(("USD", "USD", "EUR", "JPY"))  # no rate leads from the last
+            payer = Payer(team, "", "ns", f"{team}-train", "H100", f"{team}-0", currency)
             lines.append((payer, tuple(self.random.randrange(60) for _ in range(8))))
         return tuple(sorted(lines))
 
-    def ledger(self) -> dict[Window, Lines]:
+    def ledger(self) -> dict[Window, Charged]:
         """The greatest revision of each window."""
         best = {}
-        for (window, _), lines in sorted(self.content.items(), key=lambda item: item[0]):
-            best[window] = lines
+        for (window, _), charged in sorted(self.content.items(), key=lambda item: item[0]):
+            best[window] = charged
         return best
 
     # the application
 
     def run(self) -> None:
         """Let both stages work until nothing is left, crashing on the way."""
-        while self._behind() or self._second is None or self._second[2] < len(self.subtotals):
+        while self._behind() or self._second is None or self._second[1] < len(self.subtotals):
             stage = self.random.randrange(PARTITIONS + 1)
+            if stage == self._behind_others and self._chance(97) and self._others_are_behind(stage):
+                continue
             if stage < PARTITIONS:
-                self._count(stage)
+                self._first(stage)
             else:
                 self._judge()
         self._judge()
         while self._second is None:
             self._judge()
 
+    def _others_are_behind(self, stage: int) -> bool:
+        return any(number != stage and self._is_behind(number) for number in range(PARTITIONS))
+
     def _behind(self) -> bool:
-        for number, log in enumerate(self.logs):
-            count = self._counts.get(number)
-            if count is None or count.position < len(log.records) or count.changed.totals:
-                return True
-        return False
+        return any(self._is_behind(number) for number in range(PARTITIONS))
+
+    def _is_behind(self, number: int) -> bool:
+        owner = self._owners.get(number)
+        if owner is None:
+            return True
+        return owner.next_offset < len(self.logs[number].records) or bool(owner.count.changed.totals)
 
     def _crash(self) -> bool:
         return self._chance(self._crashes)
 
-    def _count(self, number: int) -> None:
-        count = self._counts.get(number) or self._take_over(number)
-        self._counts[number] = count
-        taken = self.random.randrange(1, 6)
-        records = self.logs[number].records[count.position : count.position + taken]
+    def _first(self, number: int) -> None:
+        """One round of the owner of a partition, and one of an owner that does not know yet it is none."""
+        owner = self._owners.get(number)
+        if owner is None:
+            owner = self._owners[number] = self._take_over(number)
+        elif self._crashes and self._chance(3):
+            self._zombies.append((number, owner))
+            owner = self._owners[number] = self._take_over(number)
+        alive = self._count(number, owner)
+        if alive and owner.count.may_be_kept and self._chance(30):
+            alive = self._keep(number, owner)
+        if not alive:
+            del self._owners[number]
+        if self._zombies and self._chance(50):
+            self._count(*self._zombies[0])
+            self.zombie_steps += 1
+            if self._chance(30):
+                self._zombies.pop(0)
+
+    def _count(self, number: int, owner: Owner) -> bool:
+        """Count some records and tell it. False: crashed."""
+        count = owner.count
+        given = self.logs[number].records[owner.next_offset :][: self.random.randrange(1, 6)]
+        owner.next_offset += len(given)
+        records = [record for record in given if record.offset >= count.position]
         replaced = {w: self._asked(count, number, w, known) for w, known in count.to_ask(records).items()}
         known = {window: one for window, one in replaced.items() if one is not None}
         count.count(records, known)
         if self._crash():
-            del self._counts[number]
-            return
+            return False
         if count.changed.totals or records:
             told, count.changed = subtotal_of(count, count.changed), Changed()
             self.subtotals.append(decode(BudgetSubtotal, encode(told)))
-        if self._crash():
-            del self._counts[number]
-            return
-        if count.may_be_kept and self._chance(30):
-            states = states_of(count, len(self.subtotals))
-            self.states += [decode(BudgetState, encode(state)) for state in states]
+        self._counted(number, owner)
+        return not self._crash()
 
-    def _take_over(self, number: int) -> PartitionCount:
+    def _counted(self, number: int, owner: Owner) -> None:
+        """All is told; nothing is acknowledged before the state is written."""
+
+    def _keep(self, number: int, owner: Owner) -> bool:
+        """Write the state, then acknowledge what it has. False: crashed between."""
+        states = states_of(owner.count, len(self.subtotals))
+        self.states += [decode(BudgetState, encode(state)) for state in states]
+        if self._crash():
+            return False
+        self.acknowledged[number] = owner.count.position
+        return True
+
+    def _take_over(self, number: int) -> Owner:
         versions = [told.version for told in self.subtotals if told.partition == number]
         states = newest(self.states).get(number)
         if states is None:
             count = PartitionCount(number, CATALOG)
-            count.told_version = max(versions, default=0)
-            return count
-        counters, position = counters_of(states)
-        count = PartitionCount(number, CATALOG, counters, position)
+        else:
+            counters, position = counters_of(states)
+            count = PartitionCount(number, CATALOG, counters, position)
+            for record in self.logs[number].records[states[0].tail_offset : position]:
+                count.recall(record)
         count.told_version = max(versions, default=0)
-        for record in self.logs[number].records[states[0].tail_offset : position]:
-            count.recall(record)
-        return count
+        return Owner(count, self.acknowledged.get(number, 0))
 
     def _asked(
         self, count: PartitionCount, number: int, window: Window, counted: int | None
     ) -> Replaced | None:
-        if counted is not None:
-            return Replaced(counted, 0, self.content[window, counted])
-        came: dict[int, int] = {}
-        for record in self.logs[number].records:
-            if record.window == window and record.lines:
-                came[record.revision] = record.append_ms  # rows that come twice are the later ones
-        known = [revision for revision, ms in came.items() if ms < count.counters.tail_start_ms]
-        if not known:
-            return None
-        return Replaced(max(known), 0, self.content[window, max(known)])
+        if counted is None:
+            first: dict[int, int] = {}
+            for record in self.logs[number].records:
+                if record.window == window:
+                    first.setdefault(record.revision, record.append_ms)
+            came = [revision for revision, ms in first.items() if ms < count.counters.tail_start_ms]
+            if not came:
+                return None
+            counted = max(came)
+        charged = self.content[window, counted]
+        return Replaced(counted, charged.price_version, charged.lines)
 
     def _judge(self) -> None:
         if self._second is None:
-            sums, lives = Sums(), Lives()
-            first = len(self.subtotals)
-            states = newest(self.states)
-            for parts in states.values():
-                for state in parts:
-                    sums.absorb(state.subtotal)
-                first = min(first, parts[0].subtotals_offset)
-            if len(states) < PARTITIONS:
-                first = 0
-            for breach in self.breaches:
-                lives.recall(breach)
-            for told in self.subtotals[first:]:
-                sums.absorb(told)
+            judge, end = self._take_breaches_over(), len(self.subtotals)
         else:
-            sums, lives, first = self._second
-            for told in self.subtotals[first : first + self.random.randrange(1, 9)]:
-                sums.absorb(told)
-                first += 1
-        end = first if self._second is not None else len(self.subtotals)
-        changes = lives.changes(conditions(CATALOG, sums), sums, complete=True)
+            judge, first = self._second
+            end = min(len(self.subtotals), first + self.random.randrange(1, 9))
+            for told in self.subtotals[first:end]:
+                judge.absorb(told)
+        changes = judge.changes(CATALOG)
+        self._second = None
         if self._crash():
-            self._second = None
             return
         self.breaches += changes
         if self._crash():
-            self._second = None
             return
-        for breach in changes:
-            lives.recall(breach)
-        self._second = (sums, lives, end)
+        judge.told(changes)
+        self._second = (judge, end)
+
+    def _take_breaches_over(self) -> Judge:
+        judge = Judge(Sums(PARTITIONS), Lives())
+        states = newest(self.states)
+        for parts in states.values():
+            for state in parts:
+                judge.absorb(state.subtotal)
+        first = min((parts[0].subtotals_offset for parts in states.values()), default=0)
+        for breach in self.breaches:
+            judge.lives.recall(breach)
+        for told in self.subtotals[first if len(states) == PARTITIONS else 0 :]:
+            judge.absorb(told)
+        return judge
 
     def _chance(self, percent: int) -> bool:
         return self.random.randrange(100) < percent

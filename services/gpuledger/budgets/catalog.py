@@ -17,11 +17,13 @@ from gpuledger.budgets.periods import Period, bucket_length_ns, period_of
 from gpuledger.budgets.rates import Rates
 from gpuledger.contract.columns import Longs, longs, no_longs
 from gpuledger.contract.records import Budget, BudgetsVersion, PriceBookVersion
-from gpuledger.contract.windows import MINUTE_NS
+from gpuledger.contract.windows import DAY_NS, MINUTE_NS
 
 SCOPES = ("team", "cost_centre", "namespace", "workload", "cluster", "gpu_model")
 BURN_BUCKET_NS = 5 * MINUTE_NS
 IDLE, IDLE_COUNTS = "idle", ["held_idle"]
+RESTATED_NS = 8 * DAY_NS  # how far back the processor writes windows anew: so long a period stays open
+BEHIND_NS = 7 * DAY_NS  # how far one partition may be behind another: so much longer a total is kept
 KNOWN_PAYERS = 100_000  # whose meters are remembered
 KNOWN_STARTS = 8  # windows of which it is remembered which budgets hold: those that come now are of few
 _SEPARATOR = "\x1f"
@@ -80,6 +82,30 @@ class Meter:
             return at_ns - at_ns % rolling_ns
         period = self.period(at_ns)
         return period.start_ns if period is not None else 0
+
+    def closed_ns(self, newest_ns: int) -> int:
+        """Until when totals are closed once a window has ended at ``newest_ns``: charges that come later, and
+        belong to one that ended up to there, count no more. The stretches of a rolling budget, whose amount
+        is counted in buckets, are two: the one under way and the one before."""
+        rolling_ns = self.budget.rolling_ns
+        if rolling_ns is not None:
+            return self.total_start_ns(newest_ns) - rolling_ns
+        return newest_ns // DAY_NS * DAY_NS - RESTATED_NS
+
+    def dropped_ns(self, newest_ns: int) -> int:
+        """Until when totals may be forgotten: closed, also in a partition that is BEHIND_NS behind."""
+        return self.closed_ns(newest_ns - (BEHIND_NS if self.budget.rolling_ns is None else 0))
+
+    def is_closed(self, at_ns: int, newest_ns: int) -> bool:
+        """Whether the total that a window is counted into is closed."""
+        closed_ns = self.closed_ns(newest_ns)
+        if at_ns >= closed_ns:
+            return False
+        rolling_ns = self.budget.rolling_ns
+        if rolling_ns is not None:
+            return self.total_start_ns(at_ns) + rolling_ns <= closed_ns
+        period = self.period(at_ns)
+        return period is None or period.end_ns <= closed_ns
 
     def chosen(self) -> list[bool]:
         """Of each of a line's amounts, GPU time and then money, whether it counts."""
@@ -209,6 +235,10 @@ class Catalog:
         """The budgets that hold for a window that starts then."""
         active = [number for number, plan in self._plans.items() if plan.active_from_ns <= at_ns]
         return self._plans[max(active)] if active else self._none
+
+    def meter(self, key: str) -> Meter | None:
+        """A meter of any version by its key; of what decides what it counts all versions say the same."""
+        return next((plan.meters[key] for plan in self._plans.values() if key in plan.meters), None)
 
     def rates(self, price_version: int) -> Rates:
         """The rates of that version of the price book; none where it is not known."""

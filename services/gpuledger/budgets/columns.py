@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from gpuledger.budgets.contribution import Counted
-from gpuledger.budgets.counting import DRIVERS_KEPT, Changed, Counters, PartitionCount, Restated, Total
+from gpuledger.budgets.counting import Changed, Counters, PartitionCount, Restated
 from gpuledger.budgets.known import KnownRevisions
 from gpuledger.budgets.lines import Driver, Window
 from gpuledger.budgets.rings import Ring
+from gpuledger.budgets.totals import DRIVERS_KEPT, DRIVERS_TOLD, Total, largest
 from gpuledger.contract.columns import Longs, longs
 from gpuledger.contract.records import BudgetState, BudgetSubtotal
 
-DRIVERS_TOLD = 8  # of a meter in a partition: the five largest of all partitions are among them, as a rule
 TOTALS_OF_A_PART = 5_000  # of a state's record; with their buckets and drivers some 4 MB
 REVISION_OFFSET = 1 << 63  # a revision has 64 bits, a long 63 and a sign
 
@@ -76,14 +76,6 @@ def subtotal_of(count: PartitionCount, changed: Changed, most_drivers: int = DRI
         driver_nano=driver_nano,
         driver_gpu_ns=driver_gpu,
     )
-
-
-def largest(drivers: dict[Driver, tuple[int, int]], most: int) -> list[tuple[Driver, tuple[int, int]]]:
-    """The largest by money, then by GPU time, then by name."""
-    found = [item for item in drivers.items() if item[1][0] > 0 or item[1][1] > 0]
-    if len(found) > 1:
-        found.sort(key=lambda item: (-item[1][0], -item[1][1], item[0]))
-    return found[:most]
 
 
 def states_of(count: PartitionCount, subtotals_offset: int) -> list[BudgetState]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from gpuledger.budgets.catalog import IDLE, Catalog, Meter
 from gpuledger.budgets.condition import Condition, line_of
 from gpuledger.budgets.historic import of_history
 from gpuledger.budgets.idle import of_idle
 from gpuledger.budgets.paces import burnt, spent_in
-from gpuledger.budgets.periods import Period
-from gpuledger.budgets.sums import Sums
+from gpuledger.budgets.periods import Period, period_of
+from gpuledger.budgets.sums import Sums, Touched
 from gpuledger.contract.money import NANO_PER_UNIT
 from gpuledger.contract.records import BudgetRule
 
@@ -18,12 +18,16 @@ WHOLE_PPM = 1_000_000
 SPEEDS = ("fast", "slow")
 
 
-def conditions(catalog: Catalog, sums: Sums, keys: Collection[str] | None = None) -> Iterator[Condition]:
-    """Every line of the budgets in effect at the end of the newest window, or of the meters ``keys``."""
+def conditions(
+    catalog: Catalog, sums: Sums, touched: Touched | None = None, judged_ns: int = 0
+) -> Iterator[Condition]:
+    """Every line of the budgets in effect at the end of the newest window. With ``touched``, which changed
+    since all was judged at ``judged_ns``, without those that are as they were."""
     now_ns = sums.newest_end_ns
     if not now_ns:
         return
     plan = catalog.plan_at(now_ns - 1)
+    keys = {key for key, _ in touched} if touched is not None and judged_ns == now_ns else None
     for key, meter in plan.meters.items():
         if (keys is not None and key not in keys) or not meter.is_effective(now_ns - 1):
             continue
@@ -31,14 +35,21 @@ def conditions(catalog: Catalog, sums: Sums, keys: Collection[str] | None = None
         if present is not None:
             yield from _of_period(meter, plan.version, present, sums)
         if meter.budget.rolling_ns is None:
-            yield from _of_ended(catalog, meter, sums, now_ns)
+            present_ns = present.start_ns if present is not None else now_ns
+            yield from _of_ended(catalog, meter, sums, present_ns, touched, judged_ns)
 
 
-def _of_ended(catalog: Catalog, meter: Meter, sums: Sums, now_ns: int) -> Iterator[Condition]:
-    """The lines of the period that ended last, by the budget as it was at its end."""
-    for start_ns in sums.starts(meter.key):
-        period = meter.period(start_ns)
-        if period is None or period.end_ns > now_ns - 1:
+def _of_ended(
+    catalog: Catalog, meter: Meter, sums: Sums, before_ns: int, touched: Touched | None, judged_ns: int
+) -> Iterator[Condition]:
+    """The lines of periods that have ended, each by the budget as it was at its end."""
+    starts = [start_ns for start_ns in sums.starts(meter.key) if start_ns < before_ns]
+    for start_ns in starts:
+        as_it_was = touched is not None and (meter.key, start_ns) not in touched
+        if as_it_was and (judged_ns > before_ns or start_ns != starts[-1]):
+            continue  # it had ended already, or what was told of it ends with its period
+        period = period_of(meter.budget, start_ns)
+        if period is None or period.end_ns > sums.newest_end_ns - 1:
             continue
         plan = catalog.plan_at(period.end_ns - 1)
         then = plan.meters.get(meter.key)

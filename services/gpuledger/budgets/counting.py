@@ -19,29 +19,11 @@ from gpuledger.budgets.contribution import Contribution, Counted, contribution
 from gpuledger.budgets.known import KnownRevisions
 from gpuledger.budgets.lines import Amounts, Driver, Replaced, Window, WindowCharges
 from gpuledger.budgets.rings import Ring
+from gpuledger.budgets.totals import DRIVERS_TOLD, Amount, Total, closed, largest, over_for_long
+from gpuledger.contract.windows import DAY_NS
 
 TAIL_MS = 120_000  # of arrival: what a processor sends again after a restart lies within it
 RESTATED_KEPT = 10_000  # windows of a partition; of older ones the warehouse is asked
-PERIODS_KEPT = 2  # of a meter: the one under way, and the one that late records still speak of
-DRIVERS_KEPT = 64  # of a meter and period in a partition; the smallest make room
-
-
-@dataclass(slots=True)
-class Total:
-    """What is counted for a meter in a period."""
-
-    nano: int = 0
-    gpu_ns: int = 0
-    unconverted_nano: int = 0
-    through_ns: int = 0
-    drivers: dict[Driver, tuple[int, int]] = field(default_factory=dict)
-
-    def add(self, change: Counted, through_ns: int) -> None:
-        """Count more, or less where something is replaced."""
-        self.nano += change.nano
-        self.gpu_ns += change.gpu_ns
-        self.unconverted_nano += change.unconverted_nano
-        self.through_ns = max(self.through_ns, through_ns)
 
 
 @dataclass(slots=True)
@@ -86,6 +68,7 @@ class PartitionCount:
         self.changed = Changed()
         self.told_version = 0  # the greatest that an earlier owner told the second stage
         self._tail: OrderedDict[Window, WindowCharges] = OrderedDict()
+        self._held: dict[Window, int] = {}  # known revisions that newer windows of the same bunch push out
         self._newest_ms = 0
 
     @property
@@ -114,6 +97,7 @@ class PartitionCount:
         Only here something is forgotten: what is known now is known while these records are counted.
         """
         self._forget()
+        self._held.clear()
         coming = dict(self.counters.high_water_ns)
         asked: dict[Window, int | None] = {}
         for charges in records:
@@ -127,11 +111,13 @@ class PartitionCount:
                 counted = self._known(charges)
                 if counted is None or counted < charges.revision:
                     asked[window] = counted
+                if counted is not None:
+                    self._held[window] = counted
         return asked
 
     def count(self, records: Iterable[WindowCharges], replaced: Mapping[Window, Replaced]) -> None:
         """Count records. ``replaced`` has what the warehouse knows of the windows ``to_ask`` named."""
-        fresh: dict[tuple[int, int], list[tuple[Match, Amounts]]] = {}
+        fresh: dict[tuple[int, int, int], list[tuple[Match, Amounts]]] = {}
         for charges in records:
             if charges.offset < self.position:
                 continue
@@ -140,13 +126,14 @@ class PartitionCount:
             if window.start_ns > self.counters.high_water_ns.get((window.cluster, window.node), -1):
                 lines = matched(self.catalog.plan_at(window.start_ns), charges) if charges.lines else None
                 if lines is not None:
+                    key = window.start_ns, charges.length_ns, self._day_ns
                     self._know(charges)
-                    fresh.setdefault((window.start_ns, charges.length_ns), []).extend(lines)
+                    fresh.setdefault(key, []).extend(lines)
                     continue
             self._replace(charges, replaced)
-        for (start_ns, length_ns), lines in sorted(fresh.items(), key=lambda item: item[0]):
+        for (start_ns, length_ns, day_ns), lines in sorted(fresh.items(), key=lambda item: item[0]):
             for meter, counted, drivers in added(self.catalog.plan_at(start_ns), start_ns, lines):
-                self._change(meter, start_ns, start_ns + length_ns, counted, {}, drivers)
+                self._change(meter, start_ns, start_ns + length_ns, day_ns, counted, {}, drivers)
 
     def _replace(self, charges: WindowCharges, replaced: Mapping[Window, Replaced]) -> None:
         """Count a record by itself, in place of what its window counted before."""
@@ -201,7 +188,8 @@ class PartitionCount:
     def _known(self, charges: WindowCharges) -> int | None:
         window = charges.window
         known = self.counters.known.get((window.cluster, window.node))
-        return None if known is None else known.get(window.start_ns)
+        counted = None if known is None else known.get(window.start_ns)
+        return self._held.get(window) if counted is None else counted
 
     def _contribution(self, charges: WindowCharges) -> Contribution:
         window = charges.window
@@ -221,18 +209,24 @@ class PartitionCount:
             change = Counted(*(b - a for a, b in zip(was, now, strict=True)))
             if any(change):
                 drivers = before.drivers.get(key, {}), after.drivers.get(key, {})
-                self._change(meter, start_ns, end_ns, change, *drivers)
+                self._change(meter, start_ns, end_ns, self._day_ns, change, *drivers)
+
+    @property
+    def _day_ns(self) -> int:
+        """The day of the newest window so far: by that a period is open or closed for what comes next."""
+        return self.counters.newest_end_ns // DAY_NS * DAY_NS
 
     def _change(
         self,
         meter: Meter,
         start_ns: int,
         end_ns: int,
+        day_ns: int,
         change: Counted,
-        before: Mapping[Driver, tuple[int, int]],
-        after: Mapping[Driver, tuple[int, int]],
+        before: Mapping[Driver, Amount],
+        after: Mapping[Driver, Amount],
     ) -> None:
-        """Count more, or less, for a meter in windows that start and end so."""
+        """Count more, or less, for a meter in windows that start and end so, and came on a day so new."""
         key = meter.key
         for length_ns in meter.bucket_lengths_ns:
             rings = self.counters.rings.setdefault(key, {})
@@ -242,25 +236,27 @@ class PartitionCount:
             start = ring.add(start_ns, change.nano if meter.money else change.gpu_ns)
             if start is not None:
                 self.changed.buckets.add((key, length_ns, start))
+        if meter.is_closed(start_ns, day_ns):
+            return
         period_start_ns = meter.total_start_ns(start_ns)
-        total = self._total(key, period_start_ns)
-        if total is not None:
-            total.add(change, end_ns)
-            _drive(total, before, after)
-            self.changed.totals.add((key, period_start_ns))
+        total = self._total(meter, period_start_ns)
+        total.add(change, end_ns)
+        total.drive(before, after)
+        self.changed.totals.add((key, period_start_ns))
 
-    def _total(self, key: str, period_start_ns: int) -> Total | None:
-        """The total of a period; None where it is over for long."""
-        periods = self.counters.totals.setdefault(key, {})
-        if period_start_ns not in periods:
-            if len(periods) >= PERIODS_KEPT:
-                oldest = min(periods)
-                if period_start_ns < oldest:
-                    return None
-                del periods[oldest]
-                self.changed.totals.discard((key, oldest))
-            periods[period_start_ns] = Total()
-        return periods[period_start_ns]
+    def _total(self, meter: Meter, period_start_ns: int) -> Total:
+        """The total of a period. Where it is new, those that no partition needs make room."""
+        periods = self.counters.totals.setdefault(meter.key, {})
+        total = periods.get(period_start_ns)
+        if total is None:
+            total = periods[period_start_ns] = Total()
+            for start_ns in closed(periods, meter.dropped_ns(self.counters.newest_end_ns)):
+                if (meter.key, start_ns) not in self.changed.totals and periods[start_ns] is not total:
+                    del periods[start_ns]
+            for start_ns in over_for_long(periods):
+                old = periods[start_ns]
+                old.drivers = dict(largest(old.drivers, DRIVERS_TOLD))
+        return total
 
     def _keep(self, charges: WindowCharges) -> None:
         self._tail[charges.window] = charges
@@ -278,17 +274,3 @@ class PartitionCount:
             del self._tail[oldest.window]
         while len(self.counters.restated) > RESTATED_KEPT:
             self.counters.restated.popitem(last=False)
-
-
-def _drive(
-    total: Total, before: Mapping[Driver, tuple[int, int]], after: Mapping[Driver, tuple[int, int]]
-) -> None:
-    drivers = total.drivers
-    for sign, changes in ((-1, before), (1, after)):
-        for driver, (nano, gpu_ns) in changes.items():
-            known = drivers.get(driver, (0, 0))
-            drivers[driver] = (known[0] + sign * nano, known[1] + sign * gpu_ns)
-    if len(drivers) > DRIVERS_KEPT:
-        order = sorted(drivers, key=lambda driver: (drivers[driver], driver))
-        for driver in order[: len(drivers) - DRIVERS_KEPT * 3 // 4]:
-            del drivers[driver]

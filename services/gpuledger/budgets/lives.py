@@ -15,6 +15,7 @@ from gpuledger.budgets.idle import settled_ns
 from gpuledger.budgets.notes import Notes, Said
 from gpuledger.budgets.paces import forecast_of
 from gpuledger.budgets.sums import Sums
+from gpuledger.budgets.totals import PERIODS_UNDER_WAY
 from gpuledger.budgets.words import link_of, sentence
 from gpuledger.contract.records import Breach
 
@@ -87,7 +88,7 @@ class Lives:
         since_ns = last.since_ns if last is not None and keeps_since else condition.through_ns
         window_ns = last.window_start_ns if last is not None and keeps_since else since_ns - 1
         moves = budget.rolling_ns is not None or condition.rule == IDLE  # what it counts begins anywhere
-        starts = sums.starts(meter.key) if moves else [condition.period.start_ns]
+        starts = sums.starts(meter.key)[-PERIODS_UNDER_WAY:] if moves else [condition.period.start_ns]
         runs_out = not condition.over and condition.rule != IDLE
         used_up = (forecast_of(meter, condition.period, condition.spent, sums) if runs_out else None) or (
             None,
@@ -158,7 +159,8 @@ def _steps(condition: Condition, last: Breach | None, now_ns: int) -> list[Step]
 def _ending(condition: Condition, last: Breach) -> Step:
     """How it ends where its period goes on."""
     budget = condition.meter.budget
-    if (last.amount_nano, last.amount_gpu_ns) != (budget.amount_nano, budget.amount_gpu_ns):
+    was = last.amount_nano, last.amount_gpu_ns, last.currency, last.scope
+    if was != (budget.amount_nano, budget.amount_gpu_ns, budget.currency, budget.scope):
         return RESOLVED, "the budget was changed"
     broken_before = condition.broken_ns is not None and condition.broken_ns <= settled_ns(last.at_ns)
     if condition.falls_by_itself and not broken_before:

@@ -8,15 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuledger.budgets.columns import buckets_of, drivers_of, largest
-from gpuledger.budgets.counting import PERIODS_KEPT
+from gpuledger.budgets.catalog import BEHIND_NS, Catalog
+from gpuledger.budgets.columns import buckets_of, drivers_of
 from gpuledger.budgets.lines import Driver
 from gpuledger.budgets.rings import Ring
+from gpuledger.budgets.totals import PERIODS_UNDER_WAY, Amount, closed, largest, over_for_long
 from gpuledger.contract.columns import Longs
 from gpuledger.contract.records import BreachDriver, BudgetSubtotal
 
 DRIVERS_SHOWN = 5
-Amount = tuple[int, int]
+Touched = set[tuple[str, int]]
+"""Meters with the starts of their periods."""
 
 
 class Spent(NamedTuple):
@@ -62,6 +64,12 @@ class _Period:
             through if through > through_ns else through_ns,
         )
 
+    def thin_out(self) -> None:
+        """Keep the drivers that may be shown alone."""
+        for partition, part in self.parts.items():
+            if len(part.drivers) > DRIVERS_SHOWN:
+                self.parts[partition] = part._replace(drivers=dict(largest(part.drivers, DRIVERS_SHOWN)))
+
 
 class _Rings:
     """All partitions' buckets of one length of a meter, and their sum."""
@@ -84,24 +92,27 @@ class _Rings:
 
 
 class Sums:
-    """Sums subtotals; of each partition the one of the greatest version holds."""
+    """Sums subtotals of so many partitions; of each the one of the greatest version holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, partitions: int = 1) -> None:
         self.newest_end_ns = 0
+        self._partitions = partitions
+        self._newest: dict[int, int] = {}
         self._versions: dict[int, int] = {}
         self._totals: dict[str, dict[int, _Period]] = {}
         self._rings: dict[tuple[str, int], _Rings] = {}
 
-    def absorb(self, told: BudgetSubtotal) -> set[str]:
-        """Take a subtotal in; returns the meters that it speaks of. An older one says nothing."""
+    def absorb(self, told: BudgetSubtotal) -> Touched:
+        """Take a subtotal in; returns what it speaks of. An older one says nothing."""
         if told.version < self._versions.get(told.partition, -1):
             return set()
         self._versions[told.partition] = told.version
         self.newest_end_ns = max(self.newest_end_ns, told.newest_end_ns)
+        self._newest[told.partition] = max(self._newest.get(told.partition, 0), told.newest_end_ns)
         drivers: dict[int, dict[Driver, Amount]] = {}
         for row, driver, amount in drivers_of(told):
             drivers.setdefault(row, {})[driver] = amount
-        keys = set()
+        touched = set()
         rows = zip(
             told.meter.tolist(),
             told.period_start_ns.tolist(),
@@ -113,13 +124,11 @@ class Sums:
         )
         for row, (meter, start_ns, nano, gpu_ns, unconverted_nano, through_ns) in enumerate(rows):
             key = told.texts[meter]
-            keys.add(key)
+            touched.add((key, start_ns))
             periods = self._totals.setdefault(key, {})
             period = periods.get(start_ns)
             if period is None:
                 period = periods[start_ns] = _Period()
-                while len(periods) > PERIODS_KEPT:
-                    del periods[min(periods)]
             period.put(
                 told.partition, _Part(nano, gpu_ns, unconverted_nano, drivers.get(row, {})), through_ns
             )
@@ -128,7 +137,24 @@ class Sums:
             if rings is None:
                 rings = self._rings[key, length_ns] = _Rings(length_ns)
             rings.put(told.partition, start_ns, value)
-        return keys
+        return touched
+
+    def forget(self, catalog: Catalog) -> None:
+        """Let go of periods that are closed for every partition, also for one that is behind or has not told
+        anything yet; and of most drivers of those that are over."""
+        slowest_ns = min(self._newest.values(), default=0) if len(self._newest) >= self._partitions else 0
+        slowest_ns = max(slowest_ns, self.newest_end_ns - BEHIND_NS)
+        for key, periods in self._totals.items():
+            if len(periods) <= PERIODS_UNDER_WAY:
+                continue
+            meter = catalog.meter(key)
+            if meter is None:
+                continue
+            rolls = meter.budget.rolling_ns is not None
+            for start_ns in closed(periods, meter.closed_ns(self.newest_end_ns if rolls else slowest_ns)):
+                del periods[start_ns]
+            for start_ns in over_for_long(periods):
+                periods[start_ns].thin_out()
 
     def spent(self, key: str, start_ns: int) -> Spent:
         """What is counted in a period."""
@@ -164,7 +190,7 @@ class Sums:
         return shown
 
     def starts(self, key: str) -> list[int]:
-        """Starts of the periods that are known of a meter."""
+        """Starts of the periods that are known of a meter, in their order."""
         return sorted(self._totals.get(key, ()))
 
 
