@@ -166,6 +166,14 @@ def test_a_pipe_gets_every_column_of_several_nodes_whole(tmp_path: Path) -> None
     assert "…" not in text
 
 
+def test_names_in_brackets_are_shown_as_they_are(tmp_path: Path) -> None:
+    """Square brackets are markup for the table's library, and not for whoever named a node or a model."""
+    text = exported(ENGINE, 0, 0.5, of_pod("[red]p[/red]"), host="[bold]n[/bold]", model="[i]A[/i]")
+    shown_text = printed("--samples", f"{written(tmp_path, 'm.txt', text)}@{NINE}")
+    for name in ("[red]p[/red]", "[bold]n[/bold]", "[i]A[/i]"):
+        assert name in shown_text
+
+
 def test_a_bill_without_prices_shows_hours_and_no_money() -> None:
     text = printed(*METRICS, "--for", "1h")
     assert "GPU-hours;" in text

@@ -46,7 +46,7 @@ def print_bill(console: Console, bill: Bill, assumed: Sequence[str]) -> None:
     unit = ", ".join(bill.currencies) or "GPU-hours"
     nodes = {(line.cluster, line.node) for line in bill.lines}
     where = f"{len(nodes)} nodes" if len(nodes) > 1 else bill.lines[0].node
-    console.print(f"[bold]Who pays[/bold] ({unit}; {where}; {span})")
+    console.print(Text("Who pays", style="bold").append(f" ({unit}; {where}; {span})", style="not bold"))
     notes = _notes(bill)
     without = [] if len(nodes) > 1 else ["node"]
     make = partial(_lines_table, bill, notes, without)
@@ -59,10 +59,8 @@ def print_bill(console: Console, bill: Bill, assumed: Sequence[str]) -> None:
     console.print(fitted(console.width, partial(_teams_table, bill), _TEAM_DROPPABLE), crop=False)
     if bill.unpriced_ns:
         missing = " They are not in the amounts." if bill.currencies else ""
-        console.print(
-            f"[bold red]No price for {hours(bill.unpriced_ns)} GPU-hours[/bold red]: "
-            f"{', '.join(_unpriced(bill))}.{missing}"
-        )
+        loud = Text(f"No price for {hours(bill.unpriced_ns)} GPU-hours", style="bold red")
+        console.print(loud.append(f": {', '.join(_unpriced(bill))}.{missing}", style="not bold default"))
     for text in _memory(bill):
         console.print(text, markup=False)
     policies = ", ".join(sorted(set().union(*(line.policies for line in bill.lines))))
