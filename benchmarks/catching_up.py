@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks._processors import cpu_of_s
 from benchmarks.figures import write_figure
-from benchmarks.fleet import PARTITIONS, STACK_DIRECTORY, TIMEOUT_S, encoded, publish_fleet, started
+from benchmarks.fleet import PARTITIONS, STACK_DIRECTORY, encoded, publish_fleet, started
 from gpuledger.bus import BusSettings, PartitionReader, Producer, SchemaRegistry, apply_topics
 from gpuledger.contract import topics
 from gpuledger.contract.clock import NS_PER_S
@@ -29,6 +29,7 @@ GPUS = 1_000
 WORKERS = 2
 WINDOWS = 60  # ten minutes away
 LOOK_S = 0.2
+TIMEOUT_S = 900.0
 
 
 def main(gpus: int, workers: int) -> None:
