@@ -3,15 +3,13 @@
 The agent is one as on a node (eight emulated GPUs through NVML, a real Kafka), with a user of its own, so
 that other probes on the machine and it do not see each other. Processes for which the kernel tells of calls
 (benchmarks/ring_offer.bpf.c) share a rate: 10,000 and 200,000 calls a second of eight, each below the rate
-from which it is tallied; a million of four, which are. Calls made are compared with calls
-that the agent counts. The baseline is the same agent idle: `python -m benchmarks.agent_offered [--recorded]`.
-On a busy machine calls come in bursts, which are tallied too: how many were is in the figure. With
-`--recorded` none is, unless the ring has no room. Needs root, `make bpf`, a C compiler and clang.
+from which it is tallied on a calm node; a million of four, which are tallied on any. Calls made are compared
+with calls that the agent counts; how much of them was tallied is in the figure. The baseline is the same
+agent idle: `python -m benchmarks.agent_offered`. Needs root, `make bpf`, a C compiler and clang.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
@@ -48,10 +46,6 @@ LOADS = {
     "200k": Load(200_000, 8),
     "1m_tallied": Load(1_000_000, 4),
 }
-
-
-RECORDED = ("idle", "10k", "200k")
-NEVER = str(10**9)  # calls a second of a process
 
 
 class Taken(NamedTuple):
@@ -100,10 +94,6 @@ def measure(pid: int, port: int, program: Path, maps: _offering.Maps, load: Load
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--recorded", action="store_true")
-    recorded = parser.parse_args().recorded
-    name_, labels = ("agent_recorded", RECORDED) if recorded else ("agent_offered", tuple(LOADS))
     with (
         tempfile.TemporaryDirectory(prefix="gpuledger-benchmark-") as name,
         Emulator([H100] * 8) as emulator,
@@ -119,19 +109,17 @@ def main() -> None:
         os.chown(directory / "state", STRANGER, STRANGER)
         emulator.shm_path.chmod(0o666)  # the emulated NVML writes to the model
         options = ["--loader", "libbpf", "--metrics-port", str(port)]
-        options += ["--tally-above", NEVER] if recorded else []
         with agent(directory, options, kafka.bootstrap, registry.url, emulator.env, apart()) as process:
             time.sleep(WARM_S)
             maps = _offering.maps_of(process.pid)
             maps.offer = _offering.program_over(object_, maps)
             idle = 0.0
-            for label in labels:
-                load = LOADS[label]
+            for label, load in LOADS.items():
                 taken = [measure(process.pid, port, program, maps, load, idle) for _ in range(RUNS)]
                 own = Runs(tuple(one.percent for one in taken))
                 idle = idle or own.median
                 write_figure(
-                    f"{name_}_{label}",
+                    f"agent_offered_{label}",
                     own.median,
                     "% of a core",
                     idle,

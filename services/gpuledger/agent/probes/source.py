@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ import numpy as np
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.able import available
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
+from gpuledger.agent.probes.budget import RateBudget
 from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
 from gpuledger.agent.probes.driver_watch import DriverWatch
 from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
@@ -39,7 +41,8 @@ RELEASE_AFTER_SCANS: Final = 60
 class ProbeSource:
     """`EventSource` over probes in the kernel, loaded as ``loader`` says, or by ``load`` if it is given.
 
-    A process that makes more than ``tally_calls_per_s`` calls is tallied (None: never, 0: always)."""
+    A process that makes more than ``tally_calls_per_s`` calls is tallied (None: never, 0: always); on a node
+    with very many calls in all sooner (`RateBudget`)."""
 
     def __init__(
         self,
@@ -58,7 +61,8 @@ class ProbeSource:
         self._ring: MappedRing | None = None
         self._state: KernelState | None = None
         self._tallies: TallyReader | None = None
-        self._tally_calls_per_s = tally_calls_per_s
+        self._budget = RateBudget(tally_calls_per_s)
+        self._records = 0
         self._tracepoints: list[int] = []
         self._libraries: dict[tuple[int, int], AttachedLibrary] = {}
         self._refused: dict[tuple[int, int], LibraryReport] = {}
@@ -89,7 +93,7 @@ class ProbeSource:
         try:
             self._ring = MappedRing(self._loader.map("events"), self._limits.ring_bytes)
             self._state = state = KernelState(self._loader)
-            state.set_tally_rate(self._tally_calls_per_s)
+            state.set_tally_rate(self._budget.calls_per_s)
             tallies, outstanding = (self._loader.map(name) for name in ("tallies", "outstanding"))
             self._tallies = TallyReader(tallies, outstanding, state.tallied, state.process_ends, state.living)
             for program, tracepoint in TRACEPOINT_PROGRAMS.items():
@@ -122,6 +126,8 @@ class ProbeSource:
         self._seen += self._finder.look()
         attached = self._attach_seen()
         self._release_unused()
+        if self._budget.note(self._records + state.tallied(), time.monotonic_ns()):
+            state.set_tally_rate(self._budget.calls_per_s)
         self._driver.follow()
         ends = state.process_ends()
         if ends - self._swept_ends >= SWEEP_AFTER_ENDS:
@@ -199,11 +205,13 @@ class ProbeSource:
         if self._ring is None or self._ring.reader is None or self._tallies is None:
             raise Unsupported("the event source is not started")
         events = self._ring.reader.drain()
+        self._records += len(events)
         more = [found for found in (self._driver.drain(), self._tallies.read()) if len(found)]
         return np.concatenate([events, *more]) if more else events
 
     def set_tally_rate(self, calls_per_s: int | None) -> None:
         """From now on: see the constructor."""
+        self._budget = RateBudget(calls_per_s)
         self._started().set_tally_rate(calls_per_s)
 
     def losses(self) -> Losses:
