@@ -43,7 +43,10 @@ class Fleet:
     def charge(self, minute: int, used: int, currency: str = "USD", price: int = 1, **says: str) -> None:
         """Spend units of money, and the same in GPU-hours, in a minute of the day."""
         said = {"team": "vision", "namespace": "ns", "workload": "train", "pod": "train-0", **says}
-        payer = Payer(said["team"], "", said["namespace"], said["workload"], "H100", said["pod"], currency)
+        centre = said.get("cost_centre", "")
+        payer = Payer(
+            said["team"], centre, said["namespace"], said["workload"], "H100", said["pod"], currency
+        )
         amounts = (used * HOUR_NS, 0, 0, 0, used * NANO, 0, 0, 0)
         window = Window("c", "n", DAY + minute * LENGTH_NS)
         self.revision += 1
@@ -131,6 +134,30 @@ def test_what_is_out_of_the_scope_or_does_not_count_is_not_counted() -> None:
     assert not idle.told
 
 
+@pytest.mark.parametrize(
+    ("scope", "other"),
+    [
+        ({"cost_centre": "4711"}, {"cost_centre": "4712"}),
+        ({"namespace": "notebooks"}, {"namespace": "batch"}),
+        ({"workload": "train"}, {"workload": "serve"}),
+        ({"cluster": "c"}, None),
+        ({"cluster": "elsewhere"}, {}),
+        ({"team": "vision", "namespace": "notebooks"}, {"namespace": "batch", "team": "vision"}),
+        ({"team": "vision", "namespace": "notebooks"}, {"namespace": "notebooks", "team": "speech"}),
+    ],
+)
+def test_each_part_of_a_scope_must_match(scope: dict[str, str], other: dict[str, str] | None) -> None:
+    said = ", ".join(f'{name}: "{value}"' for name, value in scope.items())
+    one = fleet(f"    scope: {{{said}}}\n    period: day\n    amount: 10\n    currency: USD\n")
+    if other is not None:
+        one.charge(0, 10, **other)
+        assert not one.told
+    if scope != {"cluster": "elsewhere"}:
+        one.charge(1, 10, **{name: value for name, value in scope.items() if name != "cluster"})
+        (breach,) = one.told
+        assert (breach.state, breach.spent_nano, breach.scope) == ("firing", 10 * NANO, scope)
+
+
 def test_money_of_another_currency_counts_at_the_rate_of_its_day() -> None:
     rates = [CurrencyRate("USD", "EUR", 0, NANO // 2), CurrencyRate("USD", "EUR", DAY + HOUR_NS, NANO // 4)]
     book = PriceBookVersion(version=1, active_from_ns=0, rates=rates)
@@ -187,6 +214,22 @@ def test_a_fast_burn_fires_when_both_spans_burn_and_is_resolved_once_it_is_over(
     for later in range(minute + 1, minute + 15):
         one.charge(later, 1)
     assert one.states() == ["firing", "resolved"]
+
+
+def test_a_slow_burn_fires_over_its_own_spans_where_the_fast_one_does_not() -> None:
+    one = fleet("    period: day\n    amount: 2400\n    currency: USD\n    rules: [{kind: burn_rate}]\n")
+    for minute in range(400):  # 720 an hour: 7.2 times the even pace, of which slow asks 6 and fast 14.4
+        one.charge(minute, 12 if minute >= 60 else 1)
+        if any(breach.rule == "burn_rate" for breach in one.told):
+            break
+    first = next(breach for breach in one.told if breach.rule == "burn_rate")
+    assert (first.speed, first.state) == ("slow", "firing")
+    assert 6 * NANO <= first.factor_nano < 7 * NANO
+    assert minute >= 60 + 6 * 60 * 6 // 8  # most of six hours
+    for later in range(minute + 1, minute + 45):
+        one.charge(later, 1)
+    assert [breach.state for breach in one.told if breach.speed == "slow"] == ["firing", "resolved"]
+    assert all(breach.speed != "fast" for breach in one.told)
 
 
 def test_a_short_burst_is_pending_and_then_retracted() -> None:

@@ -1,7 +1,8 @@
 """Budgets: what counts for them, when a line is crossed, and the life of a breach.
 
 The core is pure: ``Catalog`` (budgets by version), ``PartitionCount`` (first stage: one partition of
-gpu.charges), ``Sums``, ``Lives`` and ``Judge`` (second stage). The shell around it is ``gpuledger.budgets.app``.
+gpu.charges), ``Sums``, ``Lives`` and ``Judge`` (second stage). The shell around it is
+``gpuledger.budgets.app``.
 """
 
 from gpuledger.budgets.catalog import Catalog, Meter
