@@ -224,6 +224,19 @@ def test_memory_that_nobody_booked_is_always_listed(tmp_path: Path) -> None:
     assert FLAGS_SAID[Flag.UNBOOKED_MEMORY] in text
 
 
+def test_unbooked_memory_of_two_containers_is_their_pods_together() -> None:
+    """30 GiB and 10 GiB of one pod that holds nothing here."""
+    gib = 1 << 30
+    state = by_hand.state(
+        NodeLayout(devices=[by_hand.gpu()]),
+        processes=[by_hand.pod_process(pid, "stray", container=f"c{pid}") for pid in (1, 2)],
+        resident=[(0, 0, 30 * gib), (1, 0, 10 * gib)],
+    )
+    found = bill_of([charge_window(by_hand.window([state]), by_hand.prices(), Teams())])
+    (stray,) = found.unbooked
+    assert (stray.owner.consumer, stray.mean_bytes, stray.peak_bytes) == ("stray", 40 * gib, 40 * gib)
+
+
 def test_memory_speaks_for_the_time_of_its_own_scrape(tmp_path: Path) -> None:
     """`a` has 1000 MiB for 20 minutes, then 4000 for 40: 3000 in the mean, 4000 at most; all is booked."""
 

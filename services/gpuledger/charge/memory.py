@@ -63,19 +63,21 @@ class Memory:
 
     def add(self, record: ChargeSet, rows: Sequence[ChargeRow]) -> None:
         """The rows of a window."""
+        length_ns = record.window_length_ns
+        sizes: dict[Owner, float] = {}
         by_device: dict[str, list[ChargeRow]] = {}
         for row in rows:
             by_device.setdefault(row["device"], []).append(row)
-        length_ns = record.window_length_ns
+            if row["flags"] & Flag.UNBOOKED_MEMORY:
+                names = (row["consumer_kind"], row["consumer"], row["namespace"], row["pod"])
+                owner = Owner(record.cluster, record.node, row["device"], *names)
+                sizes[owner] = sizes.get(owner, 0.0) + _own_bytes(row, length_ns)
         for device, mine in by_device.items():
-            place = record.cluster, record.node, device
-            for row in mine:
-                if row["flags"] & Flag.UNBOOKED_MEMORY:
-                    names = (row["consumer_kind"], row["consumer"], row["namespace"], row["pod"])
-                    self._sum(Owner(*place, *names)).add(_own_bytes(row, length_ns), length_ns)
             rest = _of_nobody(mine, length_ns)
             if rest is not None:
-                self._sum(Owner(*place)).add(rest, length_ns)
+                sizes[Owner(record.cluster, record.node, device)] = rest
+        for owner, size in sizes.items():
+            self._sums.setdefault(owner, _Sum()).add(size, length_ns)
 
     def unbooked(self) -> list[Unbooked]:
         """What there is of it, the most first."""
@@ -85,9 +87,6 @@ class Memory:
             if one.byte_ns > 0
         ]
         return sorted(found, key=lambda one: (-one.mean_bytes, one.owner))
-
-    def _sum(self, owner: Owner) -> _Sum:
-        return self._sums.setdefault(owner, _Sum())
 
 
 def _of_nobody(rows: Sequence[ChargeRow], length_ns: int) -> float | None:
