@@ -14,6 +14,7 @@ from gpuledger.budgets import metrics
 from gpuledger.budgets.catalog import Catalog
 from gpuledger.budgets.decoding import decoded
 from gpuledger.budgets.first_stage import FirstStage
+from gpuledger.budgets.lag import Lag
 from gpuledger.budgets.lines import Replaced, Window, WindowCharges
 from gpuledger.budgets.replaced import replaced
 from gpuledger.budgets.second_stage import SecondStage
@@ -70,6 +71,7 @@ class Engine:
         self._configured_ns = 0
         self._next_read_ns = 0
         self._kept_ns = 0
+        self._lag = Lag(self._clock)
         self._next_judge_ns = 0
         self._assignment = 0
         self._serving = 0
@@ -110,6 +112,7 @@ class Engine:
             _log.info("assigned anew while taking over")
         self._next_read_ns, self._kept_ns = 0, self._clock.boot_ns()
         metrics.PARTITIONS_OWNED.set(len(self._first))
+        self._lag.own(self._first)
 
     def feed(self, assignment: int, records: Sequence[Incoming]) -> Mapping[TP, int]:
         """See Work."""
@@ -117,8 +120,9 @@ class Engine:
             return {}
         finished: dict[TP, int] = {}
         try:
-            charges = self._charges([record for record in records if record.topic == CHARGES])
-            self._count(charges)
+            ours = [record for record in records if record.topic == CHARGES]
+            self._count(self._charges(ours))
+            self._lag.counted(ours)
             for record in records:
                 if record.topic == BUDGET_SUBTOTALS and self._second is not None:
                     told = self._read.read(BudgetSubtotal, record)
@@ -242,6 +246,7 @@ class Engine:
         end = self._reader.bounds(BUDGET_SUBTOTALS, 0)[1] if due else 0
         for partition, stage in due:
             stage.kept_ns = now_ns
+            self._lag.look(partition, stage.count.position, self._reader.bounds(CHARGES, partition))
             position = stage.keep(self._registry, end)
             if position is not None:
                 finished[TP(CHARGES, partition)] = position

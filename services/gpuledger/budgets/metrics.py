@@ -11,3 +11,8 @@ WINDOWS_ASKED = Counter(
 )
 CHANGES_TOLD = Counter("gpuledger_budgets_changes_told", "Changes of breaches told, by state", ["state"])
 PARTITIONS_OWNED = Gauge("gpuledger_budgets_partitions_owned", "Partitions of gpu.charges owned")
+CAUGHT_UP_SECONDS = Gauge(
+    "gpuledger_budgets_caught_up_timestamp_seconds",
+    "Broker time up to which the charges of the partition are counted, Unix seconds",
+    ["partition"],
+)
