@@ -67,14 +67,6 @@ def counts(port: int) -> tuple[float, float]:
     return sums[0], sums[1]
 
 
-def settled(port: int) -> None:
-    """Wait until the agent has taken what there is."""
-    before = -1.0
-    while (now := counts(port)[0]) != before:
-        before = now
-        time.sleep(SETTLED_S)
-
-
 def measure(pid: int, port: int, program: Path, maps: _offering.Maps, load: Load, idle: float) -> Taken:
     """One run. What the agent did only after the calls had ended counts too, less what it takes ``idle``."""
     state = KernelState(maps)
@@ -84,12 +76,16 @@ def measure(pid: int, port: int, program: Path, maps: _offering.Maps, load: Load
     _offering.go(offering)
     time.sleep(MEASURE_S)
     made, passed_s = _offering.made(offering), time.monotonic() - began
-    if offering:
-        settled(port)
-    spent_s, after_s = cpu_s(pid) - spent_s, time.monotonic() - began - passed_s
-    (after, lost), tallied = counts(port), state.tallied() - tallied_before
-    missing = made[0] - (after - before)
-    percent = (100 * spent_s - idle * after_s) / passed_s
+    seen = -1.0
+    while True:
+        time.sleep(SETTLED_S)
+        all_s, after_s = cpu_s(pid) - spent_s, time.monotonic() - began - passed_s
+        seen_before, (after, lost) = seen, counts(port)  # which costs it some milliseconds
+        seen = after - before
+        if seen >= made[0] or seen == seen_before:
+            break
+    missing, tallied = made[0] - seen, state.tallied() - tallied_before
+    percent = 100 * all_s / (passed_s + after_s) if not idle else (100 * all_s - idle * after_s) / passed_s
     return Taken(percent, made[0] / passed_s, tallied / max(made[0], 1), missing, lost - lost_before)
 
 
