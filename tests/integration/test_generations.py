@@ -6,198 +6,23 @@ money can be read off: a window of 10 s at 3,600 an hour costs 10.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
-from typing import Any, NamedTuple
 
-import pytest
-from typer.testing import CliRunner
-
-from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, apply_topics, framed, register_all
+from gpuledger.bus import Outgoing, Producer, SchemaRegistry, framed
 from gpuledger.configuration import Documents
 from gpuledger.configuration.announcing import Announcer
-from gpuledger.configuration.cli import app
 from gpuledger.contract.clock import SystemClock
-from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.periods import following, period_of
-from gpuledger.contract.records import NodeLayout, PeriodsVersion
-from gpuledger.contract.topics import CHARGES, PERIODS
-from gpuledger.contract.windows import HOUR_NS, MINUTE_NS, NS_PER_S
-from gpuledger.localstack import Kafka, Registry
+from gpuledger.contract.records import PeriodsVersion
+from gpuledger.contract.topics import PERIODS
+from gpuledger.contract.windows import MINUTE_NS
 from gpuledger.pricing.yaml_documents import read_prices
-from gpuledger.warehouse import Warehouse, connect, migrate
-from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
-from tests.support.children import tied
-from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, recent_start
-from tests.support.kafka import STACK_DIRECTORY
-from tests.support.processors import SILENCE_S, Workers
-from tests.support.sink import SinkProcess, until
+from tests.support.fleet import WINDOW_NS, ledger
+from tests.support.restated_stack import A_WINDOW, NODES, PATIENCE_S, WINDOWS, Stack
+from tests.support.sink import until
 
-pytest_plugins = ["tests.support.warehouse"]
-
-PATIENCE_S = 300.0
-MINUTES = 5
-WINDOWS = MINUTES * MINUTE_NS // WINDOW_NS
-NODES = [NodeKey("c", "n1"), NodeKey("c", "n2"), NodeKey("d", "n3")]
-A_WINDOW = 10  # what one costs at 3,600 an hour
-
-
-class SpotNode(Node):
-    """A node that the cloud may take back."""
-
-    @property
-    def layout(self) -> NodeLayout:
-        return replace(Node(self.key).layout, capacity_type="spot")
-
-
-class Stack(NamedTuple):
-    """A ledger of three nodes that lived five minutes, charged at one price."""
-
-    bus: BusSettings
-    warehouse: Warehouse
-    workers: Workers
-    sender: Sender
-    nodes: list[Node]
-    start: int
-    directory: Path
-    sinks: list[SinkProcess]
-
-    def another_sink(self) -> None:
-        """A new sink; the one before is killed."""
-        for sink in self.sinks:
-            sink.kill9()
-        self.sinks[:] = [SinkProcess(self.bus, str(self.warehouse.url), CHARGES, "generations-sink")]
-
-    def prices(self, always: int, *parts: tuple[int, int, int]) -> Path:
-        """A price list: what a second costs, and what instead from this minute to that one."""
-        lines = ["kind: prices", "prices:", f"  - {{id: always, per: gpu, price_per_hour: {always * 3600}}}"]
-        for price, first, last in parts:
-            effective = f"effective_from: {self.instant(first)}, effective_to: {self.instant(last)}"
-            lines.append(
-                f"  - {{id: p{first}, per: gpu, price_per_hour: {price * 3600}, priority: 1, {effective}}}"
-            )
-        path = self.directory / "prices.yaml"
-        path.write_text("\n".join(lines) + "\n")
-        return path
-
-    def instant(self, minute: int) -> str:
-        at = datetime.fromtimestamp((self.start + minute * MINUTE_NS) // NS_PER_S, UTC)
-        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    def apply(self, path: Path, *options: str) -> dict[str, Any]:
-        """`gpuledger config apply`; what it says as JSON."""
-        places = {
-            "GPULEDGER_KAFKA_BOOTSTRAP": self.bus.kafka_bootstrap,
-            "GPULEDGER_REGISTRY_URL": self.bus.registry_url,
-            "GPULEDGER_WAREHOUSE_URL": "",
-        }
-        done = CliRunner(env=places).invoke(app, ["apply", str(path), "--json", "--yes", *options])
-        assert done.exception is None, done.exception
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
-
-    def booked(self) -> dict[tuple[str, str], Decimal]:
-        """What is booked, by month and team."""
-        rows = self.warehouse.rows(
-            "SELECT booking_period, team, sum(b.total) FROM bookings AS b GROUP BY 1, 2"
-        )
-        return {(period, team): money for period, team, money in rows if money}
-
-    def windows(self) -> dict[tuple[str, int], tuple[int, int, Decimal]]:
-        """Of each window in SQL: generation, revision, money; by node and number."""
-        rows = self.warehouse.rows(
-            "SELECT node, toUnixTimestamp64Milli(window_start), revision, sum(total) FROM charges "
-            "GROUP BY node, window_start, revision"
-        )
-        return {
-            (node, (at_ms * 10**6 - self.start) // WINDOW_NS): (revision >> 48, revision, money)
-            for node, at_ms, revision, money in rows
-        }
-
-    def teams(self) -> set[str]:
-        """Who is charged."""
-        return {row[0] for row in self.warehouse.rows("SELECT DISTINCT team FROM charges")}
-
-    def replay(self, *options: str) -> dict[str, Any]:
-        """`gpuledger replay` of all of it, as a process of its own; what it says as JSON."""
-        environment = {
-            **os.environ,
-            "GPULEDGER_KAFKA_BOOTSTRAP": self.bus.kafka_bootstrap,
-            "GPULEDGER_REGISTRY_URL": self.bus.registry_url,
-            "GPULEDGER_PROCESSOR_SILENCE_S": str(SILENCE_S),
-            "XDG_STATE_HOME": str(self.directory),
-        }
-        times = ["--from", self.instant(0), "--to", self.instant(MINUTES), "--processes", "1", "--json"]
-        done = subprocess.run(
-            tied([sys.executable, "-m", "gpuledger", "replay", *times, *options]),
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
-
-    def restated(self, numbers: range) -> set[int]:
-        """The generations of these windows; of each hour all nodes' windows have the same one at any time."""
-        found: dict[int, set[int]] = {}
-        for (_, number), (generation, _, _) in self.windows().items():
-            if number in numbers:
-                hour = (self.start + number * WINDOW_NS) // HOUR_NS
-                found.setdefault(hour, set()).add(generation)
-        assert all(len(generations) == 1 for generations in found.values())
-        return set().union(*found.values())
-
-    def money(self) -> list[int]:
-        """What each window of the first node costs, in units."""
-        found = self.windows()
-        return [int(found["n1", number][2]) for number in range(WINDOWS)]
-
-
-@pytest.fixture(scope="module")
-def stack(
-    registry: Registry, embedded: EmbeddedWarehouse, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stack]:
-    directory = tmp_path_factory.mktemp("generations")
-    url = embedded.url.rpartition("/")[0] + "/generations"
-    warehouse = connect(url, create_database=True)
-    migrate(warehouse)
-    with Kafka(directory / "kafka", STACK_DIRECTORY) as kafka:
-        bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
-        apply_topics(bus, partitions=2, replication=1)
-        with SchemaRegistry(bus) as schemas:
-            register_all(schemas)
-        start = recent_start(WINDOWS + 12)
-        start -= start % MINUTE_NS
-        workers = Workers(bus, "generations", directory)
-        sender = Sender(bus)
-        nodes = [SpotNode(NODES[0]), *(Node(key) for key in NODES[1:])]
-        found = Stack(bus, warehouse, workers, sender, nodes, start, directory, [])
-        found.apply(found.prices(1))
-        for node in nodes:
-            sender.lifetime(node.lifetime(start, start + WINDOWS * WINDOW_NS))
-            for number in range(WINDOWS):
-                sender.telemetry(node.window(start + number * WINDOW_NS))
-        workers.start()
-        try:
-            found.another_sink()
-            until(lambda: len(found.windows()) == len(NODES) * WINDOWS, PATIENCE_S)
-            yield found
-        finally:
-            for sink in found.sinks:
-                sink.kill9()
-            workers.end()
-            sender.close()
-            warehouse.close()
+pytest_plugins = ["tests.support.warehouse", "tests.support.restated_ledger"]
 
 
 def test_a_price_of_the_past_restates_its_windows_and_no_others(stack: Stack) -> None:
