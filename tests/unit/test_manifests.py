@@ -132,7 +132,7 @@ def test_a_mig_layout_is_a_configuration_of_the_mig_manager_under_the_name_of_it
 
 @pytest.mark.parametrize(("end", "stops"), [(20, "0 20 * * 1-5"), (24, "0 0 * * 2-6")])
 def test_a_schedule_is_a_scaled_object_that_ends_on_the_day_it_should(end: int, stops: str) -> None:
-    made = parsed(manifests.schedule(workload(hours(1)), 7, end, "Europe/Berlin"))
+    made = parsed(manifests.schedule(workload(hours(1)), 3, 7, end, "Europe/Berlin"))
     jsonschema.validate(made, SCALED_OBJECT)
     assert made["spec"]["triggers"][0]["metadata"]["end"] == stops
     assert made["spec"]["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "ranker"}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpuledger.contract.errors import ConfigError
 from gpuledger.recommend import (
@@ -202,6 +203,33 @@ def test_a_schedule_is_in_the_teams_own_time() -> None:
     assert recommend(found, Settings(time_zone="Asia/Tokyo", work_hours=(7, 12))) == []
     trigger = only(found).manifests["ranker-schedule.yaml"]
     assert "0 7 * * 1-5" in trigger
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gpus_a_pod", "pods"),
+    [(3, 1, 3), (6, 2, 3), (1, 1, 1), (3.3, 1, 3)],
+    ids=["of one GPU", "of two GPUs", "alone", "replaced by a new version within the hour"],
+)
+def test_a_schedule_keeps_as_many_pods_as_there_are_in_working_hours(
+    gpus: float, gpus_a_pod: int, pods: int
+) -> None:
+    """However many others came and went in the week."""
+    found = workload(
+        hours(WEEK, used=of_working_hours, memory_gib=75, gpus=gpus), gpus_a_pod=gpus_a_pod, pods=9
+    )
+    one = only(evidence(WEEK, workloads=[found]))
+    (trigger,) = yaml.safe_load(one.manifests["ranker-schedule.yaml"])["spec"]["triggers"]
+    assert trigger["metadata"]["desiredReplicas"] == str(pods)
+    assert one.change.startswith(f"run {pods} pod")
+
+
+def test_a_schedule_of_pods_that_share_gpus_has_no_manifest_as_nobody_knows_how_many_they_are() -> None:
+    used = hours(WEEK, used=of_working_hours, memory_gib=75)
+    shared = {"sharing": "time_slicing"}, {"mig_profile": "7g.80gb"}
+    for several in ([shared[0]], [shared[1]], [{}, shared[0]], [shared[1], {}]):
+        one = only(evidence(WEEK, workloads=[workload(used, **more) for more in several]))
+        assert (one.rule, one.manifests) == ("schedule", {})
+        assert "as many pods as now" in one.change
 
 
 def test_of_several_changes_to_one_workload_the_best_is_chosen_and_names_the_others() -> None:

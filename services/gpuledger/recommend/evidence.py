@@ -68,6 +68,11 @@ class WorkloadUse:
         """``ranker``."""
         return self.workload.partition("/")[2]
 
+    @property
+    def has_whole_gpus(self) -> bool:
+        """Whether each of its GPUs is one pod's alone: no slice, and not shared."""
+        return self.sharing == "exclusive" and not self.mig_profile
+
 
 @dataclass(frozen=True)
 class NodeUse:
@@ -125,12 +130,19 @@ class Evidence:
         for one in self.workloads:
             key = (one.cluster, one.namespace, one.workload, one.team, one.currency)
             known = found.get(key)
-            found[key] = one if known is None else replace(known, hours=_together(known.hours, one.hours))
+            found[key] = one if known is None else _with(known, one)
         return list(found.values())
 
     def length_s(self, hour: Hour) -> int:
         """How much of an hour lies in the span: the one under way is not over."""
         return min(hour.start_s + HOUR_S, self.span.until_s) - max(hour.start_s, self.span.start_s)
+
+
+def _with(known: WorkloadUse, other: WorkloadUse) -> WorkloadUse:
+    """Both as one; a slice, or what is shared, stays what is said of it."""
+    of = other if known.has_whole_gpus else known
+    hours = _together(known.hours, other.hours)
+    return replace(known, hours=hours, sharing=of.sharing, mig_profile=of.mig_profile)
 
 
 def _together(*several: Sequence[Hour]) -> list[Hour]:

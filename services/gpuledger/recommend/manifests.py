@@ -60,11 +60,11 @@ def mps(replicas: int) -> Manifests:
     return {"mps.yaml": _device_plugin(f"mps-{replicas}", sharing)}
 
 
-def schedule(one: WorkloadUse, begin: int, end: int, time_zone: str) -> Manifests:
-    """KEDA's cron scaler: one replica in working hours, none outside."""
+def schedule(one: WorkloadUse, replicas: int, begin: int, end: int, time_zone: str) -> Manifests:
+    """KEDA's cron scaler: so many replicas in working hours, none outside."""
     days_of_end = "1-5" if end < 24 else "2-6"  # midnight is the next day's
     cron = {"timezone": time_zone, "start": f"0 {begin} * * 1-5", "end": f"0 {end % 24} * * {days_of_end}"}
-    trigger = {"type": "cron", "metadata": {**cron, "desiredReplicas": "1"}}
+    trigger = {"type": "cron", "metadata": {**cron, "desiredReplicas": str(replicas)}}
     return {f"{one.name}-schedule.yaml": _yaml(_scaled(one, trigger))}
 
 

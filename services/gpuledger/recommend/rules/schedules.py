@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuledger.contract.clock import NS_PER_S
 from gpuledger.recommend.advice import Recommendation
-from gpuledger.recommend.evidence import Evidence, Hour
+from gpuledger.recommend.evidence import Evidence, Hour, WorkloadUse
 from gpuledger.recommend.manifests import schedule
 from gpuledger.recommend.rules.runs import part
 from gpuledger.recommend.rules.working_hours import at_work
@@ -32,6 +33,7 @@ def schedules(evidence: Evidence, settings: Settings) -> Iterator[Recommendation
         if not _share(off) < threshold <= _share(on):
             continue
         begin, end = limits.work_hours
+        pods = _pods_at_once(evidence, one, on)
         yield Recommendation(
             SCHEDULE,
             one.subject,
@@ -39,15 +41,31 @@ def schedules(evidence: Evidence, settings: Settings) -> Iterator[Recommendation
             evidence.span,
             f"active {100 * _share(on):.0f} % of its GPU time in working hours and {100 * _share(off):.1f} % "
             f"outside; there it held {gpu_hours(sum(hour.total_ns for hour in off))} GPU-hours",
-            f"run it Monday to Friday {begin}:00 to {end}:00 ({limits.time_zone}), else scale it to zero",
+            f"run {_words(pods)} Monday to Friday {begin}:00 to {end}:00 ({limits.time_zone}), "
+            "else scale it to zero",
             "who works late finds it away; in the morning it waits for its nodes and for the model to load",
             saving(
                 [part(evidence, hour, hour.idle_nano, hour.total_ns - hour.used_ns) for hour in off]
                 + [part(evidence, hour, 0, 0) for hour in on]
             ),
             one.currency,
-            schedule(one, begin, end, limits.time_zone),
+            schedule(one, pods, begin, end, limits.time_zone) if pods else {},
         )
+
+
+def _pods_at_once(evidence: Evidence, one: WorkloadUse, hours: list[Hour]) -> int:
+    """The most pods that it had at once, as the GPU time of its busiest hour tells: pods that take turns, as
+    at a new version, are not counted twice. 0 where GPU time does not tell, as pods have parts of GPUs."""
+    if not one.has_whole_gpus:
+        return 0
+    a_pod = one.gpus_a_pod * NS_PER_S
+    return max(1, max(round(hour.total_ns / (evidence.length_s(hour) * a_pod)) for hour in hours))
+
+
+def _words(pods: int) -> str:
+    if not pods:
+        return "as many pods as now"
+    return f"{pods} pods" if pods > 1 else "1 pod"
 
 
 def _share(hours: list[Hour]) -> float:

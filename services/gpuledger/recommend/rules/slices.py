@@ -67,8 +67,7 @@ def slices(evidence: Evidence, settings: Settings) -> Iterator[Recommendation]:
 
 
 def _need(one: WorkloadUse, headroom_percent: float) -> Need | None:
-    is_whole = one.sharing == "exclusive" and not one.mig_profile
-    if not is_whole or one.gpus_a_pod > 1 or len(one.hours) < LEAST_HOURS:
+    if not one.has_whole_gpus or one.gpus_a_pod > 1 or len(one.hours) < LEAST_HOURS:
         return None  # GPUs that work together do so over NVLink, which slices do not have
     room = 1 + headroom_percent / 100
     busiest = max(max(hour.used_ns, hour.high_ns) / hour.total_ns for hour in one.hours if hour.total_ns)
