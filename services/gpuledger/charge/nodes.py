@@ -39,6 +39,8 @@ def node_windows(
     """The windows of all nodes; every assumption is in ``assumed`` before the first. Raises ConfigError."""
     if not given.maps:
         assumed.append("no --teams: a pod's team is its label team, else its namespace")
+    if any(teams.policies for teams in given.maps):
+        assumed.append("the policies of --teams are not used: a bill from files is by the default policy")
     if inputs.recorded:
         return _recorded(inputs, spans, given, assumed)
     if given.books and not given.told.capacity_type:
