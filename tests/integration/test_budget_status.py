@@ -171,6 +171,8 @@ def test_the_command_shows_bars_and_says_what_is_missing(warehouse: Warehouse, t
     by_id = {row["id"]: row for row in rows}
     assert by_id["everything"]["spent"] == 120_000_000_000
     assert by_id["everything"]["thresholds_crossed_ppm"] == [1_000_000]
+    assert (by_id["everything"]["burn_1h"], by_id["everything"]["burn_6h"] > 0.0) == (0.0, True)
+    assert (by_id["everything"]["forecast"], by_id["everything"]["days_left"]) == (None, None)  # it rolls
     assert by_id["team-a"]["thresholds_crossed_ppm"] == []
     assert by_id["hours"]["unit"] == "gpu_ns"
     only = json.loads(CliRunner().invoke(app, [*options, "--json", "--team", "team-a"]).output)
