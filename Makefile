@@ -44,7 +44,7 @@ bpf: $(STAMPS)/bpf ## Compile the probes ahead of time, for nodes without a comp
 wheel: $(STAMPS)/bpf ## The distribution with the compiled probes, in build/wheel
 	@$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation --disable-pip-version-check -w build/wheel .
 
-.PHONY: help setup emulator bpf wheel demo test test-fast test-kernel test-gpu protocol chaos replay-hour lint bench clean distclean lock
+.PHONY: help setup emulator bpf wheel demo test test-fast test-kernel test-gpu protocol budget-histories chaos replay-hour lint bench clean distclean lock
 
 emulator: $(STAMPS)/system
 	@$(MAKE) -C tests/emulator --silent
@@ -77,6 +77,10 @@ N ?= 100000
 SEED ?=
 protocol: $(STAMPS)/venv ## N random runs of the exactness protocol under faults, from SEED (slow)
 	@$(BIN)/python -m tests.support.protocol_world --runs $(N) $(if $(SEED),--seed $(SEED))
+
+HISTORIES = $(if $(filter command line,$(origin N)),$(N),1000)
+budget-histories: $(STAMPS)/venv ## N random histories of budgets (1000) against a reference, from SEED
+	@$(BIN)/python -m tests.property.budget_histories $(HISTORIES) $(SEED)
 
 CHAOS_RUNS = $(if $(filter command line,$(origin N)),$(N),1)
 CHAOS_SECONDS ?= 10

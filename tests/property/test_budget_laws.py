@@ -1,7 +1,7 @@
 """Breaches under random faults equal what a simple reference finds in the final ledger, each told once.
 
-``GPULEDGER_BUDGET_RUNS`` sets the number of random histories (default 40); ``make budget-histories`` runs
-thousands of them.
+``GPULEDGER_BUDGET_RUNS`` sets the number of random histories (default 25); ``make budget-histories`` runs
+a thousand of them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from gpuledger.budgets import PartitionCount, Sums, counting
 from gpuledger.budgets.contribution import Contribution
 from gpuledger.contract.windows import DAY_NS
-from tests.support.budget_ledger import CATALOG, CHANGED
+from tests.support.budget_ledger import CHANGED
 from tests.support.budget_verdict import check, lives, short_memory
 from tests.support.budget_world import Owner, World
 
-RUNS = int(os.environ.get("GPULEDGER_BUDGET_RUNS", "40"))
+RUNS = int(os.environ.get("GPULEDGER_BUDGET_RUNS", "25"))
 DAYS = (1, 4, 12)
 
 
@@ -60,7 +60,7 @@ def test_without_restatements_each_crossing_fires_once(seed: int, days: int) -> 
 
 def test_the_histories_restate_what_the_warehouse_must_be_asked_for() -> None:
     asked, resent, zombies = [], 0, 0
-    for seed in range(20):
+    for seed in range(6):
         world = World(seed, restates=40, crashes=20, days=DAYS[seed % 3])
         original = world._asked
 
@@ -81,8 +81,8 @@ def test_the_histories_restate_what_the_warehouse_must_be_asked_for() -> None:
         zombies += world.zombie_steps
     assert any(counted is None and found is not None for counted, found in asked)
     assert any(counted is not None for counted, _ in asked)
-    assert resent > 20
-    assert zombies > 20
+    assert resent > 10
+    assert zombies > 10
 
 
 def too_early(world: World, number: int, owner: Owner) -> None:
@@ -133,16 +133,3 @@ def fails(seed: int) -> bool:
     except AssertionError:
         return True
     return False
-
-
-def test_a_partition_keeps_what_may_still_be_restated_and_no_more() -> None:
-    world = World(7, restates=10, crashes=0, days=30)
-    world.write()
-    world.run()
-    for key, periods in world._owners[0].count.counters.totals.items():
-        meter = CATALOG.meter(key)
-        assert meter is not None
-        if meter.budget.period == "day":
-            assert 9 <= len(periods) <= 11
-        else:
-            assert len(periods) <= 3
