@@ -29,6 +29,7 @@ from gpuledger.warehouse.embedded.statement import Statement
 
 DATABASE = "gpuledger"
 SESSION_TIMEOUT_S = 60  # ClickHouse's default_session_timeout
+LEAST_FREE_BYTES = 4 << 20  # the engine reserves 1 MiB for a part; an insert may make a few at once
 MAX_SESSIONS = 1_000  # each holds a connection of some 100 kB
 _connect: Callable[[str], Any] = chdb.connect  # typed or not, as the two wheels that carry chdb are installed
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of a setting, or of a parameter of the query
@@ -86,6 +87,7 @@ class Engine:
         except OSError as error:
             raise ConfigError(f"cannot hold the data: {error.strerror}", str(path)) from error
         config = write_config(path / "config")
+        self._path = path
         self._url = f"{path / 'data'}?config-file={config}"
         self._guard = threading.Lock()
         self._sessions: dict[str, _Session] = {}
@@ -113,13 +115,27 @@ class Engine:
                     raise EngineError(ErrorCode.BAD_ARGUMENTS, f"Invalid {what} name {name!r}")
         try:
             with self._connection(request) as connection, _settings(connection, request):
-                return _run(connection, request)
+                return _run(connection, request, self._need_room)
         except RuntimeError as error:
             raise EngineError.from_engine(str(error)) from error
         except chdb.ChdbError as error:
             raise EngineError.from_engine(str(error)) from error
         except UnicodeError as error:  # of chDB, whose message quotes the bytes of a statement
             raise EngineError(ErrorCode.SYNTAX_ERROR, "Syntax error: the statement is not UTF-8") from error
+
+    def _need_room(self, size_bytes: int) -> None:
+        """Raise NOT_ENOUGH_SPACE unless the disk has room for an insert of so many bytes.
+
+        chDB's streaming insert says that rows are written where the engine had no room for them, and they are
+        not; whoever is refused for rows that are written after all may repeat them, as ever.
+        """
+        disk = os.statvfs(self._path)
+        free, wanted = disk.f_bavail * disk.f_frsize, LEAST_FREE_BYTES + 2 * size_bytes
+        if free < wanted:
+            raise EngineError(
+                ErrorCode.NOT_ENOUGH_SPACE,
+                f"Cannot reserve {wanted} bytes, {free} are free: not enough space",
+            )
 
     @contextmanager
     def _connection(self, request: Request) -> Iterator[Any]:
@@ -216,7 +232,7 @@ def _current(connection: Any, request: Request) -> dict[str, str]:
     return {row["name"]: _quote(row["value"]) if row["changed"] else "DEFAULT" for row in rows}
 
 
-def _run(connection: Any, request: Request) -> Outcome:
+def _run(connection: Any, request: Request, need_room: Callable[[int], None]) -> Outcome:
     statement = request.statement
     if statement.input_format is None:
         result = connection.query(statement.sql, request.format, params=dict(request.parameters))
@@ -228,7 +244,11 @@ def _run(connection: Any, request: Request) -> Outcome:
     for name, value in request.parameters.items():
         connection.query(f"SET param_{name} = {_quote(value)}")
     with connection.send_insert(statement.sql.decode("utf-8", "replace"), statement.input_format) as insert:
+        sent_bytes = 0
         for piece in (statement.data,) if request.pieces is None else request.pieces:
             insert.append(piece)
+            sent_bytes += len(piece)
+        need_room(sent_bytes)
         written = insert.finish()
+    need_room(0)
     return Outcome(b"", written_rows=written.rows_written, written_bytes=written.bytes_written)
