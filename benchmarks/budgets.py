@@ -64,7 +64,8 @@ ARRIVALS = 10  # bunches in that time
 BASELINE_SETS = 50
 CORE_SETS = 1_000
 RUNS = 5
-START_NS = 90 * NS_PER_S  # until the windows are made and the worker has its partitions
+START_NS = 90 * NS_PER_S  # until the windows are made
+READY = "breaches taken over"  # what the worker logs last of its beginning
 PATIENCE_S = 300.0
 NS_PER_MS = 1_000_000
 
@@ -229,19 +230,20 @@ def live_figures() -> None:
             apply_topics(bus, partitions=PARTITIONS, replication=1)
             workers = BudgetWorkers(bus, Path(folder), BudgetSettings().state_interval_s)
             stack = Stack(bus, registry, producer, workers)
-            first_ns = (time.time_ns() + START_NS) // WINDOW_NS * WINDOW_NS
-            document = BudgetsVersion(version=1, active_from_ns=0, budgets=budgets(first_ns))
+            document = BudgetsVersion(version=1, active_from_ns=0, budgets=budgets(time.time_ns()))
             value = framed(registry, document)
             producer.produce_all([Outgoing(topics.BUDGETS, b"budgets", value, partition=0)])
             try:
-                measure(stack, first_ns)
+                measure(stack, Path(folder) / "budgets0.log")
             finally:
                 workers.end()
 
 
-def measure(stack: Stack, first_ns: int) -> None:
+def measure(stack: Stack, log: Path) -> None:
     """Windows in real time, then a kill."""
     worker = stack.workers.start()
+    stack.workers.await_that(lambda: READY in log.read_text(), PATIENCE_S, "a worker that has its partitions")
+    first_ns = (time.time_ns() + START_NS) // WINDOW_NS * WINDOW_NS
     starts_ns = [first_ns + number * WINDOW_NS for number in range(WINDOWS)]
     windows = [stack.sets(start_ns) for start_ns in starts_ns]
     if time.time_ns() > first_ns:

@@ -11,7 +11,7 @@ from tests.chaos.faults import KINDS, schedule
 from tests.support.charge_sets import charge_set, recent_window_ns
 
 SEED = 16
-FAULTS_S = 20.0
+FAULTS_S = 14.0
 TARGETS = [
     "budgets-0", "disk-nodes", "disk-warehouse", "inserts-warehouse", "kafka", "link-kafka",
     "link-registry", "link-warehouse", "log", "node-0.0", "node-0.1", "registry", "sink", "warehouse",
@@ -28,7 +28,7 @@ ENDS_OF = {
 
 def test_the_faults_follow_from_the_seed_and_every_one_of_them_ends() -> None:
     begun = set()
-    for seed in range(SEED, SEED + 20):
+    for seed in range(SEED, SEED + 40):
         steps = schedule(seed, FAULTS_S, TARGETS)
         assert steps == schedule(seed, FAULTS_S, TARGETS)
         assert steps != schedule(seed + 1, FAULTS_S, TARGETS)
