@@ -26,7 +26,7 @@ COST_RATIO = 3  # of the time between two looks to the time that one takes
 # is never restated, and must not keep the others back for good. A worker that was killed is back within 15 s.
 QUIET_S = 300
 LONGEST_MOVE_S = 1.0  # then new charges have their turn; the hours that are left go on at the next look
-MAX_HOURS = 8  # at one look: 3.6 million heads of 1,250 nodes, which a join holds in memory
+MAX_HOURS = 2  # at one look: 900,000 heads of 1,250 nodes, which a join holds, and new charges wait for
 ONE_BLOCK_ROWS = 1 << 21  # 5,800 nodes for an hour of windows of 10 s; more would be several blocks
 
 log = EventLog("gpuledger.sink")
