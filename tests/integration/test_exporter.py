@@ -19,6 +19,7 @@ from gpuledger.contract.clock import NS_PER_S, ManualClock, SystemClock
 from gpuledger.contract.records import ChargeSet
 from gpuledger.contract.rows import Flag
 from gpuledger.exporter import Exporter, Limits, metrics
+from gpuledger.exporter.families import LAST_XID
 from gpuledger.exporter.question import ask
 from gpuledger.localstack import free_port
 from gpuledger.sink.batcher import Batch
@@ -98,15 +99,32 @@ def test_what_has_no_price_has_gpus_and_no_money(warehouse: Warehouse, database_
     assert found["unpriced_gpus"]["c1", "team-a"] > 0
 
 
-def test_a_device_with_an_xid_error_is_named_and_others_are_not(
+def test_a_device_is_named_with_each_xid_error_and_others_are_not(
     warehouse: Warehouse, database_url: str
 ) -> None:
-    sets = ten_minutes()
-    for one in sets:
-        one.xid = np.zeros(len(one.xid), np.int64)
-    sets[7].xid[1] = 79
-    write(warehouse, *sets, *[_without_xid(one) for one in ten_minutes(node="n2")])
-    assert told(database_url)["device_xid"] == {("c1", "GPU-0", "n1"): 79}
+    """79 says that the device fell off the bus; 154, which follows it, does not hide that."""
+    sets = [_without_xid(one) for one in ten_minutes()]
+    sets[7].xid[1] = sets[9].xid[1] = 79
+    sets[8].xid[1] = 154
+    others = [_without_xid(one) for one in ten_minutes(node="n2")]
+    write(warehouse, *sets, *others)
+    assert told(database_url)["device_xid"] == {
+        ("c1", "GPU-0", "n1", "79"): 1, ("c1", "GPU-0", "n1", "154"): 1,
+    }  # fmt: skip
+
+
+def test_devices_above_the_limit_are_together_by_their_code(warehouse: Warehouse, database_url: str) -> None:
+    """So that the limit hides no hardware error."""
+    nodes = {
+        f"n{number}": [_without_xid(one) for one in ten_minutes(node=f"n{number}")] for number in range(4)
+    }
+    for sets, code in zip(nodes.values(), (13, 13, 79, LAST_XID + 1), strict=True):
+        sets[0].xid[0] = code
+    write(warehouse, *[one for sets in nodes.values() for one in sets])
+    assert told(database_url, Limits(devices=1))["device_xid"] == {
+        ("c1", "GPU-0", "n0", "13"): 1, ("c1", "other", "other", "13"): 1, ("c1", "other", "other", "79"): 1,
+        ("c1", "other", "other", "other"): 1,
+    }  # fmt: skip
 
 
 def _without_xid(charges: ChargeSet) -> ChargeSet:
@@ -116,7 +134,9 @@ def _without_xid(charges: ChargeSet) -> ChargeSet:
 
 
 def test_what_is_above_a_limit_is_together_and_sums_stay(warehouse: Warehouse, database_url: str) -> None:
-    write(warehouse, *ten_minutes(rows=23), *ten_minutes(node="n2", rows=23))
+    sets = [_without_xid(one) for node in ("n1", "n2") for one in ten_minutes(node=node, rows=23)]
+    sets[0].xid[0] = sets[-1].xid[0] = 13
+    write(warehouse, *sets)
     whole, cut = told(database_url), told(database_url, Limits(teams=1, pods=5, nodes=1, devices=1))
     assert {key[-1] for key in cut["gpus"]} == {"team-a", "other"}
     assert len({key[1:] for key in cut["pod_used_ratio"] if "other" not in key}) <= 5

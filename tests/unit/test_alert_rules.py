@@ -46,9 +46,24 @@ def test_every_alert_is_seen_firing_in_a_test() -> None:
         case
         for path in TESTS
         for test in yaml.safe_load(path.read_text())["tests"]
-        for case in test["alert_rule_test"]
+        for case in test.get("alert_rule_test", ())
     ]
     assert {case["alertname"] for case in tried if case["exp_alerts"]} == alerts()
+
+
+def test_every_sum_of_money_and_of_gpus_has_its_value_in_a_test() -> None:
+    tried = {
+        case["expr"]
+        for path in TESTS
+        for test in yaml.safe_load(path.read_text())["tests"]
+        for case in test.get("promql_expr_test", ())
+    }
+    (money,) = [
+        group["rules"]
+        for group in yaml.safe_load((PROMETHEUS / "recording.yml").read_text())["groups"]
+        if group["name"] == "gpuledger-money"
+    ]
+    assert tried == {rule["record"] for rule in money}
 
 
 def test_every_alert_says_what_to_do_and_how_bad_it_is() -> None:

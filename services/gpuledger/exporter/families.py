@@ -14,6 +14,7 @@ MS_PER_S = 1_000
 NS_PER_MS = 1_000_000
 NS_PER_HOUR = 3_600_000_000_000
 MS_PER_HOUR = 3_600_000
+LAST_XID = 255  # NVIDIA's catalogue of XID errors ends below; so many codes at most are told above a limit
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Limits:
     teams: int = 200  # with four parts and two currencies some 5,000 series
     pods: int = 500  # the most idle ones
     nodes: int = 200  # the least observed ones
-    devices: int = 200  # with an XID error
+    devices: int = 200  # with an XID error, each code by itself
     budgets: int = 500  # those with the least left
 
 
@@ -42,9 +43,7 @@ def families(rows: Sequence[Row], now_ms: int, limits: Limits) -> list[GaugeMetr
     nodes, folded_nodes = _few(
         by_scope[NODE], _node, lambda r: r.ns.unobserved, limits.nodes, lambda r: r._replace(node=OTHER)
     )
-    devices, folded_devices = _few(
-        by_scope[DEVICE], _device, lambda r: 1, limits.devices, lambda r: r._replace(node=OTHER, device=OTHER)
-    )
+    devices, folded_devices = _few(by_scope[DEVICE], _device, lambda r: 1, limits.devices, _other_device)
     cut = {"team": folded_teams, "pod": folded_pods, "node": folded_nodes, "device": folded_devices}
     return [
         *_month(by_scope[MONTH]),
@@ -59,9 +58,9 @@ def families(rows: Sequence[Row], now_ms: int, limits: Limits) -> list[GaugeMetr
         ),
         _family(
             "device_xid",
-            "Code of the last XID error that the device had in the last hour",
-            ("cluster", "node", "device"),
-            [((r.cluster, r.node, r.device), r.xid) for r in devices],
+            "1 for each XID error that the device had in the last hour",
+            ("cluster", "node", "device", "xid"),
+            [((r.cluster, r.node, r.device, str(r.xid or OTHER)), 1) for r in devices],
         ),
         _age([*by_scope[EVIDENCE], *by_scope[MONTH]], now_ms),
         _family(
@@ -221,8 +220,13 @@ def _node(row: Row) -> tuple[str, str]:
     return row.cluster, row.node
 
 
-def _device(row: Row) -> tuple[str, str, str]:
-    return row.cluster, row.node, row.device
+def _other_device(row: Row) -> Row:
+    """Its error stays known, so that the limit hides none of the hardware."""
+    return row._replace(node=OTHER, device=OTHER, xid=row.xid if row.xid <= LAST_XID else 0)
+
+
+def _device(row: Row) -> tuple[str, str, str, int]:
+    return row.cluster, row.node, row.device, row.xid
 
 
 def _family(

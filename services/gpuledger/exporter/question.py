@@ -1,8 +1,8 @@
 """The one query of a scrape interval, and its rows.
 
-The last hour is read once, and summed at four grains together (GROUPING SETS). The month comes from the sums
-of its closed hours and, since nothing is stored of it yet, the windows of the running hour. What was
-committed to and not used is outside the law of conservation, and left out.
+The last hour is read once, and summed at four grains together (GROUPING SETS); each XID error of a device by
+itself. The month comes from the sums of its closed hours and, since nothing is stored of it yet, the windows
+of the running hour. What was committed to and not used is outside the law of conservation, and left out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ GROUP BY GROUPING SETS
     (cluster, team, currency, evidence),
     (cluster, team, currency, namespace, pod),
     (cluster, node),
-    (cluster, node, device)
+    (cluster, node, device, xid)
 )
 HAVING (scope != '{POD}' OR pod != '') AND (scope != '{DEVICE}' OR xid_code > 0)
     AND (scope != '{NODE}' OR ns_unobserved > 0)
