@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from gpuledger.budgets.words import link_of
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import SystemClock
 from gpuledger.localstack import Kafka
@@ -22,6 +27,8 @@ from tests.support.notifying import notifying
 from tests.support.sink import until
 
 Unique = Callable[[str], str]
+ROOT = Path(__file__).parents[2]
+LINK = "GPULEDGER_BUDGETS_LINK"
 
 
 @pytest.fixture
@@ -127,6 +134,33 @@ def test_a_hold_that_was_taken_back_lets_the_breach_fire_again(
         until(lambda: groups(people, "firing") == [{"b2"}])
         publish_breaches(bus, topic, [breach("b1", 2)])
         until(lambda: {"b1", "b2"} in groups(people, "firing"))
+
+
+def links() -> dict[str, str]:
+    """The templates that our deployments give to budgets."""
+    (config,) = [
+        item
+        for item in yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "namespace.yaml").read_text())
+        if item["kind"] == "ConfigMap"
+    ]
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["budgets"]["environment"]
+    return {"compose": compose[LINK], "kubernetes": config["data"][LINK]}
+
+
+def test_the_link_of_a_breach_shows_that_breach_alone(
+    bus: BusSettings, topic: str, unique: Unique, server: AlertmanagerProcess
+) -> None:
+    """Alertmanager's page has the filter in braces, and asks this API for what is in them."""
+    with notifying(bus, topic, unique("notify"), target(server)):
+        publish_breaches(bus, topic, [breach("b1"), breach("b2")])
+        until(lambda: len(server.alerts()) == 2)
+    for template in links().values():
+        page, _, query = link_of(template, breach("b1")).partition("/#/alerts?")
+        assert urllib.parse.urlsplit(page).port == 9093
+        (shown,) = urllib.parse.parse_qs(query)["filter"]
+        asked = urllib.parse.urlencode({"filter": shown.removeprefix("{").removesuffix("}")})
+        with urllib.request.urlopen(f"{server.url}/api/v2/alerts?{asked}", timeout=10) as answer:
+            assert [one["labels"]["breach_id"] for one in json.load(answer)] == ["b1"]
 
 
 def test_the_trial_of_a_target_arrives(server: AlertmanagerProcess, people: Hook) -> None:

@@ -83,7 +83,7 @@ def test_a_threshold_fires_at_exactly_its_amount_and_not_a_nano_before() -> None
     assert (breach.state, breach.spent_nano, breach.change) == ("firing", 10 * NANO, 1)
     assert breach.since_ns == DAY + 2 * LENGTH_NS
     assert breach.link == f"https://ledger/?b=b&from={DAY // 10**6}"
-    assert "b has crossed 100% of 10.00 USD: 10.00 USD since" in breach.message
+    assert breach.message == "b has crossed 100% of 10.00 USD: 10.00 USD since 2024-10-04 00:00Z"
 
 
 def test_a_breach_is_resolved_when_its_period_ends() -> None:
@@ -121,6 +121,8 @@ def test_a_removed_budget_resolves_its_breach() -> None:
     one.charge(0, 12)
     one.charge(61, 1)
     assert one.states() == ["firing", "resolved"]
+    assert one.told[1].message.startswith("b is past 100% of 10.00 USD: 12.00 USD since")
+    assert one.told[1].message.endswith("(the budget was changed)")
 
 
 def test_what_is_out_of_the_scope_or_does_not_count_is_not_counted() -> None:

@@ -17,6 +17,7 @@ from gpuledger.agent.cli import app as agent_app
 from gpuledger.agent.holders.choose import KUBELET_SOCKET
 from gpuledger.agent.holders.kubernetes import ApiPods
 from gpuledger.agent.privileges import NEEDED
+from gpuledger.budgets.settings import BudgetSettings
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import SystemClock
 from gpuledger.inventory.cli import app as inventory_app
@@ -76,7 +77,8 @@ def test_the_command_is_one_that_there_is(file: str) -> None:
 
 def test_the_settings_are_ones_that_are_read() -> None:
     names = set(one("namespace.yaml", "ConfigMap")["data"]) - {"GPULEDGER_CLUSTER"}
-    assert {name.removeprefix("GPULEDGER_").lower() for name in names} <= set(BusSettings.model_fields)
+    read = {*BusSettings.model_fields, *(f"budgets_{name}" for name in BudgetSettings.model_fields)}
+    assert {name.removeprefix("GPULEDGER_").lower() for name in names} <= read
 
 
 @pytest.mark.parametrize("file", FILES[1:])

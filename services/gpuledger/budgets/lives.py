@@ -16,7 +16,7 @@ from gpuledger.budgets.notes import Notes, Said
 from gpuledger.budgets.paces import forecast_of
 from gpuledger.budgets.sums import Sums
 from gpuledger.budgets.totals import PERIODS_UNDER_WAY
-from gpuledger.budgets.words import link_of, sentence
+from gpuledger.budgets.words import CROSSED, link_of, sentence
 from gpuledger.contract.records import Breach
 
 PENDING, FIRING, RESOLVED, RETRACTED = "pending", "firing", "resolved", "retracted"
@@ -68,15 +68,15 @@ class Lives:
         for last in self._last.values():
             if last.state in ALIVE and last.id not in seen:
                 why = "the period ended" if last.period_end_ns <= now_ns else "the budget was changed"
-                yield replace(
+                ended = replace(
                     last,
                     change=last.change + 1,
                     state=RESOLVED,
                     previous_state=last.state,
                     at_ns=now_ns,
                     why=why,
-                    message=f"{last.message.partition(' (')[0]} ({why})",
                 )
+                yield replace(ended, message=sentence(ended))
 
     def _said(self, last: Breach, said: Said) -> Breach:
         why = "said by a person" if any(said) else "what was said was taken back"
@@ -140,7 +140,7 @@ def _steps(condition: Condition, last: Breach | None, now_ns: int) -> list[Step]
     state = last.state if last is not None else RETRACTED
     if condition.over:
         return _steps_over(condition, last, state)
-    begins = (FIRING if condition.ripe and not condition.pending_ns else PENDING), "the line was crossed"
+    begins = (FIRING if condition.ripe and not condition.pending_ns else PENDING), CROSSED
     if condition.holds:
         if state in (RETRACTED, RESOLVED) or last is None:
             return [begins]

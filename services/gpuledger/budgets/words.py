@@ -9,6 +9,7 @@ from gpuledger.contract.money import NANO_PER_UNIT, format_nano
 from gpuledger.contract.records import Breach
 from gpuledger.contract.windows import HOUR_NS, NS_PER_S
 
+CROSSED = "the line was crossed"  # why a breach begins; its message says which line, not this again
 MONEY_DIGITS = 2
 _PPM_OF_PERCENT = 10_000
 _SAYS = {
@@ -28,7 +29,8 @@ def sentence(breach: Breach) -> str:
     if breach.forecast_low_ns is not None and breach.forecast_high_ns is not None:
         low, high = _day(breach.forecast_low_ns), _day(breach.forecast_high_ns)
         told += f", used up {low}" if low == high else f", used up between {low} and {high}"
-    return f"{told} ({breach.why})"
+    why = breach.why.removeprefix(CROSSED).removeprefix("; ")
+    return f"{told} ({why})" if why else told
 
 
 def _line(breach: Breach) -> str:

@@ -128,7 +128,8 @@ class Stack:
         self.add("sink", ["sink", "--migrate"])
         yield "budgets, notify and Alertmanager"
         self._start_alertmanager()
-        self._run("budgets", [*BEHIND, *GPULEDGER, "budgets", "run"])
+        link = f"{self.alertmanager_url}/#/alerts?filter=%7Bbreach_id%3D%22{{breach}}%22%7D"
+        self._run("budgets", [*BEHIND, *GPULEDGER, "budgets", "run"], {"GPULEDGER_BUDGETS_LINK": link})
         self._run("notify", [*BEHIND, *GPULEDGER, "notify", "run", "--targets", str(self._targets())])
 
     def add(self, name: str, arguments: list[str], env: Mapping[str, str] | None = None) -> Service:
