@@ -54,11 +54,13 @@ class Owner:
 
 
 class World:
-    """One history. ``restates`` and ``crashes`` are how often, in percent."""
+    """One history. ``restates`` and ``crashes`` are how often, in percent; ``lingers``, whether an owner may
+    go on after it was replaced."""
 
-    def __init__(self, seed: int, restates: int, crashes: int, days: int = 1) -> None:
+    def __init__(self, seed: int, restates: int, crashes: int, days: int = 1, lingers: bool = True) -> None:
         self.random = random.Random(seed)
         self._restates, self._crashes, self._days = restates, crashes, days
+        self._lingers = lingers and crashes > 0
         self._behind_others = self.random.choice((None, *range(PARTITIONS)))
         self.logs = [Log() for _ in range(PARTITIONS)]
         self.content: dict[tuple[Window, int], Charged] = {}
@@ -149,7 +151,7 @@ class World:
         owner = self._owners.get(number)
         if owner is None:
             owner = self._owners[number] = self._take_over(number)
-        elif self._crashes and self._chance(3):
+        elif self._lingers and self._chance(3):
             self._zombies.append((number, owner))
             owner = self._owners[number] = self._take_over(number)
         alive = self._count(number, owner)

@@ -92,6 +92,19 @@ def test_a_day_is_open_for_as_long_as_the_processor_writes_windows_anew_and_then
     assert judged(judge) == []
 
 
+def test_what_comes_with_the_end_of_a_period_that_closes_is_judged() -> None:
+    judge = Judge(Sums(), Lives())
+    one = Partition(0, judge)
+    for day in range(9):
+        one.charge(day, 1)
+        one.tell()
+        assert judged(judge) == []
+    one.charge(0, 10, revision=2, before=1)
+    one.charge(9, 1)  # closes the first day, in the same subtotal
+    one.tell()
+    assert judged(judge) == ["firing", "resolved"]
+
+
 def test_crossings_are_told_though_one_partition_is_read_days_ahead() -> None:
     judge = Judge(Sums(2), Lives())
     ahead, behind = Partition(0, judge), Partition(1, judge)

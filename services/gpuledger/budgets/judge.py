@@ -35,12 +35,12 @@ class Judge:
         complete = self.sums.newest_end_ns != self._judged_ns or not same
         if not complete and not self._touched:
             return []
-        if complete:
-            self.sums.forget(catalog)
         found = conditions(catalog, self.sums, self._touched if same else None, self._judged_ns)
         changes = self.lives.changes(found, self.sums, complete)
         self._judged_ns, self._catalog = self.sums.newest_end_ns, catalog
         self._touched = set()
+        if complete:
+            self.sums.forget(catalog)  # not before: what was told last of a period may have come with its end
         return changes
 
     def told(self, changes: Iterable[Breach]) -> None:
