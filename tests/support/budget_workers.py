@@ -19,26 +19,33 @@ from tests.support.charge_sets import charge_set
 from tests.support.children import tied
 
 SESSION_S = 6
+APPLICATION = "budgets-under-test"
+WORKER = "from gpuledger.cli import main; main()"
+WITHOUT_TAIL = f"from gpuledger.budgets import counting; counting.TAIL_MS = 0; {WORKER}"
+"""Of a worker that knows no set but the newest: of every restatement it asks the warehouse."""
 
 
 class BudgetWorkers:
     """Starts workers of one application, and ends those that a test has left."""
 
-    def __init__(self, bus: BusSettings, directory: Path, state_interval_s: float = 1.0) -> None:
+    def __init__(
+        self, bus: BusSettings, directory: Path, state_interval_s: float = 1.0, warehouse_url: str = ""
+    ) -> None:
         self._directory = directory
         self._environment = {
             **os.environ,
             "GPULEDGER_KAFKA_BOOTSTRAP": bus.kafka_bootstrap,
             "GPULEDGER_REGISTRY_URL": bus.registry_url,
-            "GPULEDGER_BUDGETS_APPLICATION": "budgets-under-test",
+            "GPULEDGER_BUDGETS_APPLICATION": APPLICATION,
             "GPULEDGER_BUDGETS_SESSION_TIMEOUT_S": str(SESSION_S),
             "GPULEDGER_BUDGETS_STATE_INTERVAL_S": str(state_interval_s),
             "GPULEDGER_BUDGETS_READ_INTERVAL_S": "1",
+            **({"GPULEDGER_WAREHOUSE_URL": warehouse_url} if warehouse_url else {}),
         }
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """One more worker."""
+    def start(self, code: str = WORKER) -> subprocess.Popen[bytes]:
+        """One more worker; ``code`` is what it runs."""
         number = len(self._processes)
         environment = {
             **self._environment,
@@ -46,13 +53,17 @@ class BudgetWorkers:
         }
         with (self._directory / f"budgets{number}.log").open("wb") as log:
             process = subprocess.Popen(
-                tied([sys.executable, "-m", "gpuledger", "budgets", "run"]),
+                tied([sys.executable, "-c", code, "budgets", "run"]),
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
         self._processes.append(process)
         return process
+
+    def logged(self) -> str:
+        """All that the workers have logged."""
+        return "".join(path.read_text() for path in sorted(self._directory.glob("budgets*.log")))
 
     def end(self) -> None:
         """kill -9 for all that still run."""
