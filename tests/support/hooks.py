@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,11 +25,12 @@ class Hit(NamedTuple):
 
 
 class Hook:
-    """`status` is the answer to everything from now on."""
+    """`status` is the answer to everything from now on; `coming` are those before, with their Retry-After."""
 
     def __init__(self) -> None:
         self.status = 200
         self.retry_after = ""
+        self.coming: deque[tuple[int, str]] = deque()
         self.hits: list[Hit] = []
         hook = self
 
@@ -36,11 +38,13 @@ class Hook:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                status = hook.status
+                status, retry_after = hook.status, hook.retry_after
+                if hook.coming:
+                    status, retry_after = hook.coming.popleft()
                 hook.hits.append(Hit(self.path, headers, body, status))
                 self.send_response(status)
-                if hook.retry_after:
-                    self.send_header("Retry-After", hook.retry_after)
+                if retry_after:
+                    self.send_header("Retry-After", retry_after)
                 self.send_header("Content-Length", "2")
                 self.end_headers()
                 self.wfile.write(b"ok")
