@@ -113,6 +113,35 @@ def test_the_command_writes_what_it_recommends(warehouse: Warehouse, tmp_path: P
         assert text in told
 
 
+def test_a_team_gets_what_is_its_own_and_the_node_that_it_held_last(warehouse: Warehouse) -> None:
+    spec = fleet(4)
+    plan = plan_node(spec, 0)
+    ended = replace(plan, tenants=tuple(replace(t, end_ns=START + HOUR_NS) for t in plan.tenants))
+    whole = hourly(spec, [ended], warehouse)
+    (node,) = whole.nodes
+    teams = {one.team for one in whole.workloads}
+    assert len(teams) > 1
+    for team in (*teams, "nobody"):
+        own = gather(warehouse, span(4), team=team)
+        assert own.workloads == [one for one in whole.workloads if one.team == team]
+        assert own.nodes == ([node] if team == node.last_team else [])
+        assert own.span == whole.span
+
+    options = ["recommend", "--url", str(warehouse.url), "--since", "4h", "--json"]
+    options += ["--until", _instant(START + 4 * HOUR_NS), "--team"]
+    (found,) = json.loads(CliRunner().invoke(app, [*options, node.last_team]).output)
+    assert (found["rule"], found["team"]) == ("node_after_work", node.last_team)
+    assert json.loads(CliRunner().invoke(app, [*options, min(teams - {node.last_team})]).output) == []
+
+
+def test_slices_that_nobody_can_take_are_no_team_s(warehouse: Warehouse) -> None:
+    before = in_halves(START, 1)
+    write(warehouse, before.charged(before.past, before.plans))
+    whole = gather(warehouse, span(PAST_HOURS))
+    assert whole.stranded
+    assert not gather(warehouse, span(PAST_HOURS), team=whole.workloads[0].team).stranded
+
+
 def test_what_is_promised_is_realised_when_it_is_done_on_the_simulator(warehouse: Warehouse) -> None:
     """Promised from the hours before; realised by the same fleet with the change and without it."""
     before = world(START, nodes=1)
