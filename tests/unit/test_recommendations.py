@@ -21,8 +21,9 @@ from gpuledger.recommend import (
     read_settings,
     recommend,
 )
+from gpuledger.recommend.rules.slices import unknown_models
 from gpuledger.recommend.saving import MONTH_S, Part, saving
-from gpuledger.recommend.show import nothing, shown
+from gpuledger.recommend.show import nothing, shown, without_advice
 from gpuledger.spend import Span
 from gpuledger.spend.words import money
 from tests.support.changes import CHANGES
@@ -143,6 +144,21 @@ def test_a_slice_has_room_for_the_busiest_hour_and_the_most_memory() -> None:
     assert profile(used=0.45, memory_gib=5) == "4g.40gb"
     assert profile(used=0.9, memory_gib=5) == ""
     assert profile(used=0.1, memory_gib=70) == ""
+
+
+def test_models_of_which_no_slice_is_known_are_named() -> None:
+    """The ledger names them as the driver does."""
+    names = ["NVIDIA H100 NVL", "NVIDIA GH200 480GB", "NVIDIA B200", "NVIDIA H100 80GB HBM3", "Tesla T4", ""]
+    uses = [workload(hours(48, used=0.1), gpu_model=name) for name in names]
+    sliced = workload(hours(48, used=0.1), gpu_model="NVIDIA GB200", mig_profile="1g.23gb")
+    found = evidence(48, workloads=[*uses, sliced])
+    unknown = ["NVIDIA B200", "NVIDIA GH200 480GB", "NVIDIA H100 NVL"]
+    assert unknown_models(found) == unknown
+    assert ", ".join(unknown) in without_advice(unknown).plain
+    slices = ("mig_slice", "time_slicing", "mps")
+    for name in unknown:
+        use = evidence(48, workloads=[workload(hours(48, used=0.1), gpu_model=name)])
+        assert not [one for one in recommend(use, Settings()) if one.rule in slices]
 
 
 def test_a_workload_of_unknown_memory_gets_no_slice() -> None:

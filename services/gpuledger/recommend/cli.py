@@ -14,8 +14,9 @@ from gpuledger.contract.errors import ConfigError
 from gpuledger.recommend.advice import Recommendation
 from gpuledger.recommend.gather import gather
 from gpuledger.recommend.rules import recommend as recommendations
+from gpuledger.recommend.rules.slices import unknown_models
 from gpuledger.recommend.settings import read_settings
-from gpuledger.recommend.show import as_json, nothing, shown
+from gpuledger.recommend.show import as_json, nothing, shown, without_advice
 from gpuledger.spend import span_of
 from gpuledger.warehouse import DEFAULT_URL, connect
 
@@ -56,10 +57,13 @@ def recommend(
     finally:
         warehouse.close()
     found = recommendations(evidence, limits)
+    unknown = unknown_models(evidence)
     if out is not None:
         _write(out, found)
     if json_output:
         print(json.dumps([as_json(one) for one in found]))
+        if unknown:
+            Console(stderr=True, highlight=False, soft_wrap=True).print(without_advice(unknown))
         return
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -68,6 +72,8 @@ def recommend(
         console.print(nothing(evidence, limits.of(team)))
     for text in shown(found, manifests, console.width):
         console.print(text)
+    if unknown:
+        console.print(without_advice(unknown))
 
 
 def _write(out: Path, found: list[Recommendation]) -> None:

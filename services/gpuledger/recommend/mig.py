@@ -58,16 +58,14 @@ _FULL: Final[Mapping[int, Sequence[tuple[int, ...]]]] = {
 
 def profiles_of(gpu_model: str) -> tuple[MigProfile, ...]:
     """The profiles of a model, such as ``NVIDIA H100 80GB HBM3``; none without MIG or if not known."""
-    for words, profiles in _BY_MODEL:
-        if all(word in gpu_model for word in words):
-            return profiles
-    return ()
+    named = _words(gpu_model)  # GH200 is no H200
+    return next((profiles for words, profiles in _BY_MODEL if named.issuperset(words)), ())
 
 
 def memory_of_model(gpu_model: str) -> int:
     """Bytes of a model without MIG; 0 where it is not known."""
-    words = gpu_model.replace("-", " ").split()
-    return next((size * GIB for name, size in _MEMORY_GIB.items() if name in words), 0)
+    named = _words(gpu_model)
+    return next((size * GIB for name, size in _MEMORY_GIB.items() if name in named), 0)
 
 
 def full_layout(gpu_model: str, slices: Sequence[int]) -> dict[str, int] | None:
@@ -82,3 +80,8 @@ def full_layout(gpu_model: str, slices: Sequence[int]) -> dict[str, int] | None:
             names = {profile.slices: profile.name for profile in reversed(profiles)}
             return {names[size]: layout.count(size) for size in dict.fromkeys(layout)}
     return None
+
+
+def _words(gpu_model: str) -> set[str]:
+    """``NVIDIA A100-SXM4-40GB`` has four."""
+    return set(gpu_model.replace("-", " ").split())

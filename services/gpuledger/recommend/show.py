@@ -38,6 +38,12 @@ def nothing(evidence: Evidence, limits: Limits) -> Text:
     return Text("Nothing to recommend: what is held is used, as far as the limits ask.", style="green")
 
 
+def without_advice(models: Sequence[str]) -> Text:
+    """What to say of GPU models of which it is not known what a part of them would hold."""
+    told = f"No slice and no sharing is recommended on {', '.join(models)}: its profiles are not known here."
+    return Text(told, style="yellow")
+
+
 def _paragraph(number: int, one: Recommendation, with_manifests: bool, width: int) -> Text:
     text = Text(f"{number}. ", style="bold")
     text.append(f"{one.rule.replace('_', ' ')}: {one.subject}", style="bold")

@@ -66,6 +66,12 @@ def slices(evidence: Evidence, settings: Settings) -> Iterator[Recommendation]:
         )
 
 
+def unknown_models(evidence: Evidence) -> list[str]:
+    """Models of whole GPUs of which neither MIG profiles nor memory are known: nothing is said of a part."""
+    held = {one.gpu_model for one in evidence.workloads if one.has_whole_gpus and one.gpu_model}
+    return sorted(model for model in held if not (profiles_of(model) or memory_of_model(model)))
+
+
 def _need(one: WorkloadUse, headroom_percent: float) -> Need | None:
     if not one.has_whole_gpus or one.gpus_a_pod > 1 or len(one.hours) < LEAST_HOURS:
         return None  # GPUs that work together do so over NVLink, which slices do not have
