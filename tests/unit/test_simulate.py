@@ -17,7 +17,7 @@ from gpuledger.contract.records import EventBatch, Holdings, PriceBookVersion, P
 from gpuledger.contract.revision import Revision
 from gpuledger.pricing import Prices, Teams
 from gpuledger.simulate import FleetSpec, activity, plan_node, truth
-from gpuledger.simulate.emit import Files, emit
+from gpuledger.simulate.emit import Files, TruthFile, emit
 from gpuledger.simulate.records import Telemetry, window_records
 
 SPEC = FleetSpec(gpus=24, hours=0.1, seed=7, agent_crashes=30.0, pod_changes=40.0, node_ends=0.5)
@@ -144,9 +144,10 @@ def test_time_that_is_shared_sums_to_what_was_occupied() -> None:
 
 def test_files_hold_every_record_and_the_truth(tmp_path: Path) -> None:
     spec = FleetSpec(gpus=8, hours=0.01, seed=2)
-    files = Files(tmp_path)
-    sent = emit(spec, files, lambda _: None, files.true)
+    files, true = Files(tmp_path), TruthFile(tmp_path / "truth.csv")
+    sent = emit(spec, files, lambda _: None, true.add)
     files.close()
+    true.close()
     found = 0
     for name in ("Holdings", "EventBatch", "SampleBatch"):
         with (tmp_path / f"{name}.avro").open("rb") as file:

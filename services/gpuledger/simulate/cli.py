@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -23,8 +24,11 @@ from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.windows import DEFAULT_WINDOW_NS, HOUR_NS, NS_PER_S
 from gpuledger.pricing.yaml_values import instant_ns
-from gpuledger.simulate.emit import Emitted, Files, Topics, emit
+from gpuledger.simulate.emit import Emitted, Files, Topics, TruthFile, emit
+from gpuledger.simulate.prices import price_document
 from gpuledger.simulate.spec import FleetSpec
+
+TRUTH, PRICES = "truth.csv", "prices.yaml"
 
 
 def simulate(
@@ -34,7 +38,15 @@ def simulate(
     clusters: Annotated[int, typer.Option(min=1, help="Clusters that the nodes are dealt out to.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option(help="Directory for Avro files and truth.csv; without it everything goes to Kafka."),
+        typer.Option(
+            help="Directory for Avro files, truth.csv and prices.yaml; without it records go to Kafka."
+        ),
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="Where to keep the truth. Default: truth.csv in --out.")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="Where to write the fleet's prices. Default: prices.yaml in --out.")
     ] = None,
     start: Annotated[
         str | None,
@@ -65,7 +77,12 @@ def simulate(
             spec = replace(spec, agent_crashes=0.0, node_ends=0.0)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    sent = _run(spec, out)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        truth, prices = truth or out / TRUTH, prices or out / PRICES
+    if prices is not None:
+        prices.write_text(price_document(spec), encoding="utf-8")
+    sent = _run(spec, out, truth)
     total = {
         "gpus": spec.gpus, "nodes": spec.nodes, "start_ns": spec.start_ns, "end_ns": spec.end_ns,
         "windows": sent.windows, "records": sent.records, "calls": sent.calls,
@@ -85,22 +102,20 @@ def instant_from(text: str) -> int:
         raise ConfigError(str(error), "--start") from None
 
 
-def _run(spec: FleetSpec, out: Path | None) -> Emitted:
+def _run(spec: FleetSpec, out: Path | None, truth: Path | None) -> Emitted:
     columns = (
         TextColumn("windows"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
         TimeRemainingColumn(),
     )  # fmt: skip
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with ExitStack() as stack:
+        target = Files(out) if out is not None else Topics(BusSettings.load())
+        stack.callback(target.close)
+        kept = TruthFile(truth) if truth is not None else None
+        if kept is not None:
+            stack.callback(kept.close)
+        shown = Progress(*columns, console=console, disable=not console.is_terminal)
+        progress = stack.enter_context(shown)
         task = progress.add_task("", total=(spec.end_ns - spec.start_ns) // spec.window_ns)
-        if out is not None:
-            files = Files(out)
-            try:
-                return emit(spec, files, lambda done: progress.update(task, completed=done), files.true)
-            finally:
-                files.close()
-        topics = Topics(BusSettings.load())
-        try:
-            return emit(spec, topics, lambda done: progress.update(task, completed=done))
-        finally:
-            topics.close()
+        true = kept.add if kept is not None else None
+        return emit(spec, target, lambda done: progress.update(task, completed=done), true)

@@ -84,16 +84,30 @@ def _of_window(spec: FleetSpec, plans: Iterable[NodePlan], start: int) -> Iterat
         yield from window_records(spec, plan, start)
 
 
+class TruthFile:
+    """A CSV file of what really happened."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", newline="", encoding="utf-8")
+        self._rows = csv.writer(self._file)
+        self._rows.writerow(TruthRow._fields)
+
+    def add(self, row: TruthRow) -> None:
+        """Append a row."""
+        self._rows.writerow(row)
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        self._file.close()
+
+
 class Files:
-    """One Avro object container for each kind of record, and truth.csv."""
+    """One Avro object container for each kind of record."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._open: dict[str, tuple[Any, Any, Any]] = {}
-        self._truth = (directory / "truth.csv").open("w", newline="", encoding="utf-8")
-        self._rows = csv.writer(self._truth)
-        self._rows.writerow(TruthRow._fields)
 
     def send(self, records: Iterable[Record]) -> None:
         """Append them to the files of their kinds."""
@@ -106,16 +120,11 @@ class Files:
             _, writer, parsed = self._open[name]
             writer.write(fastavro.schemaless_reader(io.BytesIO(encode(record)), parsed, None))
 
-    def true(self, row: TruthRow) -> None:
-        """Append a row of the truth."""
-        self._rows.writerow(row)
-
     def close(self) -> None:
         """Write what is buffered."""
         for file, writer, _ in self._open.values():
             writer.flush()
             file.close()
-        self._truth.close()
 
 
 class Topics:

@@ -25,7 +25,9 @@ MIG_CUTS = ((3, 2, 1, 1), (4, 3), (2, 2, 2), (1,) * 7)
 SLOTS = (2, 4, 8)
 TEAMS = ("vision", "search", "speech", "ads", "research", "platform")
 OUTAGE_NS = (20 * NS_PER_S, 180 * NS_PER_S)  # from a crash of the agent to the next one's first record
+DRIFT = 2e-5  # of a node's clock, as a standard deviation: 72 ms an hour
 _BOOT_NS = 86_400 * NS_PER_S
+_DRIFT_SEED = 1_000_002  # apart from the other draws of a node
 
 
 @dataclass(frozen=True)
@@ -244,11 +246,13 @@ def _lives_of_agent(
 ) -> tuple[Life, ...]:
     boot = _uuid(spec, "boot", number)
     offset = launched - _BOOT_NS
+    drift = np.random.default_rng((spec.seed, _DRIFT_SEED, number)).normal(0, DRIFT)
     lives = []
     at = launched
     while at < ended:
         hours = random.exponential(1 / spec.agent_crashes) if spec.agent_crashes else np.inf
         crash = min(ended, at + max(NS_PER_S, int(min(hours * 3600, 1e9) * NS_PER_S)))
-        lives.append(Life(at, crash, boot, offset + int(random.normal(0, 2e6))))  # a clock set anew by 2 ms
+        drifted = int(drift * (at - launched))  # found when the clocks are compared, at the start of an epoch
+        lives.append(Life(at, crash, boot, offset + drifted + int(random.normal(0, 2e6))))
         at = crash + int(random.integers(*OUTAGE_NS))
     return tuple(lives)
