@@ -27,6 +27,7 @@ from gpuledger.bus.faust_client import faust_options
 from gpuledger.contract.errors import ConfigError, KafkaUnavailable
 from gpuledger.contract.topics import CHARGES, DEAD_LETTERS, NODES, PROGRESS, TELEMETRY
 from gpuledger.localstack import Kafka
+from gpuledger.localstack.server import short_lived_java
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.sink import until
 
@@ -116,7 +117,8 @@ def _set_rights(home: Path, bootstrap: str, certificate: Path) -> None:
     libs = STACK_DIRECTORY.resolve() / "kafka" / "libs"
     script = tools / "kafka-acls.sh"  # what the distribution's script of that name does
     script.write_text(
-        "#!/bin/sh\nexec java -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel=error "
+        f"#!/bin/sh\nexec java {' '.join(short_lived_java(STACK_DIRECTORY, 'kafka'))} "
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error "
         f"-cp '{libs}/*' org.apache.kafka.tools.AclCommand \"$@\"\n"
     )
     script.chmod(0o755)
