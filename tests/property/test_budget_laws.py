@@ -41,9 +41,8 @@ def little_is_kept() -> Iterator[None]:
 def test_breaches_are_those_of_the_final_ledger_whatever_crashes(
     seed: int, restates: int, crashes: int, days: int
 ) -> None:
-    world = World(
-        seed, restates, crashes, days, lingers=False
-    )  # docs/budgets.md: what a lingering one may do
+    # docs/budgets.md says what an owner that lingers may do
+    world = World(seed, restates, crashes, days, lingers=False)
     world.write()
     world.run()
     check(world)
