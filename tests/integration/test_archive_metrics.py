@@ -6,10 +6,9 @@ import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
-from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import BusSettings
 from gpuledger.contract.identity import NodeKey
 from gpuledger.localstack import free_port
 from tests.support.children import tied
@@ -17,20 +16,15 @@ from tests.support.fleet import Node, Sender, recent_start
 from tests.support.sink import until
 
 
-def test_what_was_archived_is_counted(bus: BusSettings, unique: Callable[[str], str], tmp_path: Path) -> None:
-    apply_topics(bus, partitions=2, replication=1)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    sender = Sender(bus)
-    sent = Node(NodeKey("a", unique("node"))).window(recent_start(10))
+def test_what_was_archived_is_counted(own_bus: BusSettings, sender: Sender, tmp_path: Path) -> None:
+    sent = Node(NodeKey("a", "node")).window(recent_start(10))
     sender.telemetry(sent)
-    sender.close()
     port = free_port()
     command = [sys.executable, "-m", "gpuledger", "archive", "run", str(tmp_path), "--every", "0.2"]
     environment = {
         **os.environ,
-        "GPULEDGER_KAFKA_BOOTSTRAP": bus.kafka_bootstrap,
-        "GPULEDGER_REGISTRY_URL": bus.registry_url,
+        "GPULEDGER_KAFKA_BOOTSTRAP": own_bus.kafka_bootstrap,
+        "GPULEDGER_REGISTRY_URL": own_bus.registry_url,
     }
     with subprocess.Popen(tied([*command, "--metrics-port", str(port)]), env=environment) as process:
 

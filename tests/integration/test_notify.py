@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import hmac
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 
 from gpuledger.bus import BusSettings, Outgoing, Producer
-from gpuledger.contract.topics import DEAD_LETTERS
 from gpuledger.localstack import Kafka, free_port
 from tests.support.breaches import breach, publish_breaches
 from tests.support.hooks import Hook, hook
@@ -104,10 +101,8 @@ def test_what_was_not_delivered_when_it_ended_is_delivered_by_the_next(
 
 
 def test_a_notice_that_the_target_will_never_take_and_bytes_that_are_no_breach_hold_up_nothing(
-    kafka: Kafka, bus: BusSettings, topic: str, unique: Unique, server: Hook, secret: dict[str, str]
+    dead_letter_topic: str, bus: BusSettings, topic: str, unique: Unique, server: Hook, secret: dict[str, str]
 ) -> None:
-    with contextlib.suppress(KafkaException):  # another test made it already
-        create_topic(kafka, DEAD_LETTERS)
     server.status = 400
     with notifying(bus, topic, unique("notify"), webhook(server, secret)):
         publish_breaches(bus, topic, [breach("b1")])

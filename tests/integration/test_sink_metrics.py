@@ -11,13 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 
-import pytest
-from confluent_kafka import KafkaError, KafkaException
-
 from gpuledger.bus import BusSettings, Outgoing, Producer
 from gpuledger.contract.avro.reasons import BAD_FRAME
 from gpuledger.contract.errors import WarehouseUnavailable
-from gpuledger.contract.topics import DEAD_LETTERS
 from gpuledger.localstack import Kafka
 from gpuledger.localstack.server import free_port
 from gpuledger.sink import SinkOptions, metrics, run
@@ -35,16 +31,6 @@ Unique = Callable[[str], str]
 
 def value(name: str, **labels: str) -> float | None:
     return metrics.REGISTRY.get_sample_value(f"gpuledger_sink_{name}", labels)
-
-
-@pytest.fixture
-def dead_letter_topic(kafka: Kafka) -> str:
-    try:
-        create_topic(kafka, DEAD_LETTERS)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
-    return DEAD_LETTERS
 
 
 def test_metrics_tell_what_came_in_what_was_refused_and_what_waits(

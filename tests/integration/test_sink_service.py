@@ -10,12 +10,10 @@ from decimal import Decimal
 from functools import partial
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
 from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, SchemaRegistry, framed
 from gpuledger.contract.errors import GpuledgerError, Refused
 from gpuledger.contract.records import ChargeSet, DeadLetter, decode_as
-from gpuledger.contract.topics import DEAD_LETTERS
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka
 from gpuledger.sink import SinkOptions, run
@@ -52,17 +50,6 @@ def history(count: int, seed: int = 23) -> list[ChargeSet]:
         for inputs in (rng.randrange(1, 4) for _ in range(count))
         for rows in [(inputs * 5) % 4]
     ]
-
-
-@pytest.fixture
-def dead_letter_topic(kafka: Kafka) -> str:
-    """The run's topic of dead letters, which other tests write to as well."""
-    try:
-        create_topic(kafka, DEAD_LETTERS)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
-    return DEAD_LETTERS
 
 
 def test_every_set_is_in_the_ledger_and_then_acknowledged(

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from gpuledger.bus import BusSettings
+from gpuledger.contract.topics import DEAD_LETTERS
 from gpuledger.localstack import Kafka, Registry
 
 STACK_DIRECTORY = Path(__file__).parents[2] / "build" / "stack"
@@ -73,6 +74,13 @@ def create_topic(kafka: Kafka, name: str, partitions: int = 1, **config: str) ->
     while name not in admin.list_topics(timeout=10).topics:  # the controller answers before the broker knows
         time.sleep(0.02)
     return name
+
+
+@pytest.fixture(scope="session")
+def dead_letter_topic(kafka: Kafka) -> str:
+    """The run's topic of dead letters, which other tests write to as well. It is the only topic of the line
+    that the run's broker has: who needs the others takes `own_bus`, where nobody else decides how many."""
+    return create_topic(kafka, DEAD_LETTERS)
 
 
 @pytest.fixture
