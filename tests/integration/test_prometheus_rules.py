@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import subprocess
 import threading
@@ -25,7 +26,7 @@ from gpuledger.localstack import free_port
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse, connect
-from tests.support.charge_sets import WINDOW_NS, arrival, charge_set
+from tests.support.charge_sets import HOUR_NS, WINDOW_NS, arrival, charge_set
 from tests.support.children import tied
 from tests.support.sink import until
 
@@ -37,6 +38,8 @@ OWN_POD = {"namespace": "gpu-operator", "pod": "dcgm-exporter-x"}
 IDLE = (3, {"UUID": "GPU-0", "namespace": "ml", "pod": "pod-0"})
 WORKS = (80, {"UUID": "GPU-1", "namespace": "ml", "pod": "pod-1"})
 FREE = (0, {"UUID": "GPU-2"})
+HOUR_WINDOWS = HOUR_NS // WINDOW_NS
+PATIENCE_S = 240.0
 
 
 def line(labels: dict[str, str], value: float, at_s: float | None = None) -> str:
@@ -90,11 +93,12 @@ def idle_and_busy(window_start_ns: int) -> ChargeSet:
 
 @pytest.fixture
 def ledger(warehouse: Warehouse, database_url: str) -> Iterator[str]:
-    end = time.time_ns() // WINDOW_NS * WINDOW_NS
-    sets = [idle_and_busy(end - n * WINDOW_NS) for n in range(1, 366)]
+    now = time.time_ns() // WINDOW_NS * WINDOW_NS
+    # also the next half hour, so that the last one is whole however long all this takes to start
+    sets = [idle_and_busy(now + n * WINDOW_NS) for n in range(-HOUR_WINDOWS, HOUR_WINDOWS // 2)]
     Writer(warehouse, SystemClock()).write(Batch([arrival(one, n) for n, one in enumerate(sets)]))
     registry, stop, port = CollectorRegistry(), threading.Event(), free_port()
-    exporter = Exporter(lambda: connect(database_url), SystemClock(), 5.0, Limits())
+    exporter = Exporter(lambda: connect(database_url), SystemClock(), 30.0, Limits())
     registry.register(exporter)
     server, thread = start_http_server(port, "127.0.0.1", registry)
     worker = threading.Thread(target=exporter.run, args=(stop,))
@@ -139,7 +143,7 @@ def prometheus(tmp_path: Path, ledger: str) -> Iterator[str]:
     with dcgm_exporter() as dcgm:
         an_hour_before(tmp_path, dcgm)
         configuration = {
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+            "global": {"scrape_interval": "2s", "scrape_timeout": "2s"},
             "rule_files": rules_without_patience(tmp_path),
             "scrape_configs": [
                 {"job_name": "ledger", "honor_labels": True, "static_configs": [{"targets": [ledger]}]},
@@ -161,27 +165,36 @@ def prometheus(tmp_path: Path, ledger: str) -> Iterator[str]:
 def asked(prometheus: str, query: str) -> list[dict[str, Any]]:
     try:
         address = f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=30) as answer:
             return list(json.loads(answer.read())["data"]["result"])
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return []
 
 
+def the_only(prometheus: str, query: str) -> tuple[dict[str, str], float]:
+    """Labels and value of the one series, once there is exactly one: every group of rules has its own moment,
+    and a scrape that was too slow leaves a hole."""
+    found: list[dict[str, Any]] = []
+
+    def one() -> bool:
+        found[:] = asked(prometheus, query)
+        return len(found) == 1
+
+    until(one, PATIENCE_S)
+    return found[0]["metric"], float(found[0]["value"][1])
+
+
 def test_the_idle_query_and_the_ledger_name_the_same_pod_and_the_ledger_its_price(prometheus: str) -> None:
-    def firing(name: str) -> list[dict[str, Any]]:
-        return asked(prometheus, f'ALERTS{{alertname="{name}",alertstate="firing"}}')
+    def firing(name: str) -> dict[str, str]:
+        # one alone: before the first scrape nothing says which pod is dcgm-exporter's own
+        return the_only(prometheus, f'ALERTS{{alertname="{name}",alertstate="firing"}}')[0]
 
-    def one_each() -> bool:  # before the first scrape nothing says which pod is dcgm-exporter's own
-        return len(firing("GpuRequestedIdle")) == len(firing("GpuMoneyHeldIdle")) == 1
-
-    until(one_each, 120)
-    (by_dcgm,), (by_ledger,) = firing("GpuRequestedIdle"), firing("GpuMoneyHeldIdle")
-    assert (by_dcgm["metric"]["namespace"], by_dcgm["metric"]["pod"]) == ("ml", "pod-0")
-    assert by_dcgm["metric"]["UUID"] == "GPU-0"
-    assert (by_ledger["metric"]["pod"], by_ledger["metric"]["currency"]) == ("pod-0", "USD")
-    (active,) = asked(prometheus, 'gpuledger:requested_gpu_active_percent:avg1h{pod="pod-0"}')
-    assert float(active["value"][1]) == pytest.approx(3)
-    (money,) = asked(prometheus, 'gpuledger_pod_held_idle_per_hour{pod="pod-0"}')
-    assert float(money["value"][1]) == pytest.approx(3.6)  # 0.01 in each of the hour's 360 windows
-    (share,) = asked(prometheus, 'gpuledger:held_idle_ratio:team{team="team-a"}')
-    assert float(share["value"][1]) == pytest.approx(1)
+    by_dcgm, by_ledger = firing("GpuRequestedIdle"), firing("GpuMoneyHeldIdle")
+    assert (by_dcgm["namespace"], by_dcgm["pod"], by_dcgm["UUID"]) == ("ml", "pod-0", "GPU-0")
+    assert (by_ledger["pod"], by_ledger["currency"]) == ("pod-0", "USD")
+    _, active = the_only(prometheus, 'gpuledger:requested_gpu_active_percent:avg1h{pod="pod-0"}')
+    assert active == pytest.approx(3)
+    _, money = the_only(prometheus, 'gpuledger_pod_held_idle_per_hour{pod="pod-0"}')
+    assert money == pytest.approx(3.6)  # 0.01 in each of the hour's 360 windows
+    _, share = the_only(prometheus, 'gpuledger:held_idle_ratio:team{team="team-a"}')
+    assert share == pytest.approx(1)
