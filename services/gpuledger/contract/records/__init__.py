@@ -28,7 +28,7 @@ from gpuledger.contract.records.convert import (
     encode_many,
     record_name,
 )
-from gpuledger.contract.records.node import Device, Header, Holder, NodeLayout, Pod, Process
+from gpuledger.contract.records.node import Device, Header, Holder, Keeper, NodeLayout, Pod, Process
 from gpuledger.contract.records.outcomes import Breach, BreachDriver, DeadLetter, HeaderItem
 from gpuledger.contract.records.progress import Generation, NodeLifetime, NodeProgress
 from gpuledger.contract.records.telemetry import EventBatch, Gap, Holdings, SampleBatch
@@ -53,6 +53,7 @@ __all__ = [
     "HeaderItem",
     "Holder",
     "Holdings",
+    "Keeper",
     "NodeLayout",
     "NodeLifetime",
     "NodeProgress",

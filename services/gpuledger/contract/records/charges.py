@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gpuledger.contract.columns import Doubles, Longs, no_doubles, no_longs
+from gpuledger.contract.records.node import Keeper
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +32,8 @@ class ChargeSet:
     partition: int = -1
     offset_starts: Longs = field(default_factory=no_longs)
     offset_counts: Longs = field(default_factory=no_longs)
+    keepers: list[Keeper] = field(default_factory=list)
+    keepers_count: int = 0
     texts: list[str] = field(default_factory=list)
     device: Longs = field(default_factory=no_longs)
     consumer_kind: Longs = field(default_factory=no_longs)

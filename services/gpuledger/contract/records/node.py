@@ -113,3 +113,14 @@ class Holder:
     share_denominator: int = 0
     mps_percentage: float | None = None
     memory_limit_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Keeper:
+    """A pod without a GPU that keeps its node alive, and why an autoscaler leaves it alone."""
+
+    uid: str = ""
+    namespace: str = ""
+    pod: str = ""
+    workload: str = ""
+    why: list[str] = field(default_factory=list)

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from gpuledger.contract.columns import Doubles, Longs, no_doubles, no_longs
-from gpuledger.contract.records.node import Header, Holder, NodeLayout, Pod, Process
+from gpuledger.contract.records.node import Header, Holder, Keeper, NodeLayout, Pod, Process
 
 
 @dataclass(slots=True, eq=False)
@@ -109,3 +109,5 @@ class Holdings:
     learned_duration_ns: Longs = dataclasses.field(default_factory=no_longs)
     learned_count: Longs = dataclasses.field(default_factory=no_longs)
     unwitnessed: Longs = dataclasses.field(default_factory=no_longs)
+    keepers: list[Keeper] = dataclasses.field(default_factory=list)
+    keepers_count: int = 0
