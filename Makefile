@@ -54,19 +54,8 @@ setup: $(STAMPS)/venv $(STAMPS)/artifacts $(STAMPS)/bpf emulator ## Prepare ever
 demo: setup ## From a CUDA call in a pod to a row of money, on real parts
 	@$(BIN)/python -m tests.e2e.demo
 
-# Probes see every process that uses the library they are attached to: tests with an agent, a probe or an
-# emulated GPU run one after the other. Those that have none wait for brokers most of the time: three files at
-# once beside them. The demo and the mixes of processes are alone, for they measure.
-WITH_GPU := $(wildcard tests/integration/test_agent*.py tests/integration/test_emulator*.py) tests/integration/test_dcgm_agent.py
-CHAOS := tests/e2e/test_chaos_short.py
-KERNEL := $(if $(filter x86_64,$(shell uname -m)),tests/kernel)
-
 test: setup ## All tests
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property
-	@$(BIN)/python -m pytest -q -p no:cacheprovider $(WITH_GPU) tests/bpf $(KERNEL) $(CHAOS) > build/test-gpu.log 2>&1 & gpu=$$!; failed=0; \
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile tests/integration $(addprefix --ignore=,$(WITH_GPU)) || failed=1; \
-	wait $$gpu || failed=1; cat build/test-gpu.log; exit $$failed
-	@$(BIN)/python -m pytest -q tests/e2e --ignore=$(CHAOS)
+	@$(BIN)/python -m tests.suite
 
 test-fast: setup ## Unit and property tests only
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/unit tests/property
