@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from gpuledger.agent.distinct import distinct
 from gpuledger.agent.events import Events, work_of
+from gpuledger.agent.holders.keepers import KEEPERS_LISTED, named
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.learned import LearnedDurations
 from gpuledger.agent.names import Names
@@ -204,6 +205,8 @@ class NodeState:
         layout = self.layout
         holders = self.view.holders
         living = self.processes.living(time_ns - self._offset_ns)
+        held = holders.records(layout.devices) if holders else []
+        keepers = named(holders.keepers, {one.consumer for one in living}) if holders and not held else []
         place = {known.index: position for position, known in enumerate(living)}
         resident = [(key, size) for key, size in self.resident.items() if key[0] in place]
         outstanding = [
@@ -221,7 +224,7 @@ class NodeState:
             keyframe=keyframe,
             holders_known=holders is not None,
             pods=self._pods({known.consumer for known in living} | also),
-            holders=holders.records(layout.devices) if holders else [],
+            holders=held,
             processes=[self.describe(known.index) for known in living],
             resident_process=longs([place[key[0]] for key, _ in resident]),
             resident_device=longs([key[1] for key, _ in resident]),
@@ -236,6 +239,8 @@ class NodeState:
             learned_duration_ns=longs([duration_ns for _, duration_ns, _ in learned]),
             learned_count=longs([launches for _, _, launches in learned]),
             unwitnessed=longs(unwitnessed),
+            keepers=keepers[:KEEPERS_LISTED],
+            keepers_count=len(keepers),
         )
 
     def _pods(self, consumers: set[str]) -> list[Pod]:

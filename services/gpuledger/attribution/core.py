@@ -11,7 +11,7 @@ from gpuledger.attribution.charges import Charges, sums
 from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node, slots_of
 from gpuledger.attribution.evidence import explain
 from gpuledger.attribution.gather import Prepared, gather, prepare, resolve_unknown
-from gpuledger.attribution.holding import Holding
+from gpuledger.attribution.holding import Holding, keepers_of
 from gpuledger.attribution.meaning import MAX_PAIRS, check_pairs, check_window
 from gpuledger.attribution.outstanding import outstanding
 from gpuledger.attribution.percentages import percentages_of
@@ -69,7 +69,11 @@ def charge_windows(
         rows = [ledger.rows[key] for key in sorted(ledger.rows) if not ledger.rows[key].empty]
         for row in rows:
             ledger.close(row)
-        sets.append((_charge_set(prepared.window, ledger.book, ledger.teams), rows))
+        charge_set = _charge_set(prepared.window, ledger.book, ledger.teams)
+        charge_set.keepers, charge_set.keepers_count = keepers_of(
+            span.state for span in prepared.timeline.spans
+        )
+        sets.append((charge_set, rows))
     write_columns(sets)
     return [
         _checked(prepared, ledger.book, charge_set)

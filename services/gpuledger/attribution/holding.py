@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpuledger.attribution.consumers import POD, ConsumerKey
 from gpuledger.attribution.devices import Slot
 from gpuledger.attribution.mig import FREE
-from gpuledger.contract.records import Holder, Holdings
+from gpuledger.contract.records import Holder, Holdings, Keeper
 
 KEPT_BY_CPU_PODS = "kept_by_cpu_pods"
 KEEPING_PHASES = frozenset({"Pending", "Running"})
@@ -76,8 +76,17 @@ def held_in(state: Holdings) -> Held:
     for holder in state.holders:
         if holder.consumer_kind != POD or holder.consumer not in released:
             by_device.setdefault(holder.device, []).append(holder)
-    kept = not by_device and _cpu_pods_keep(state)
+    kept = not by_device and (state.keepers_count > 0 or _cpu_pods_keep(state))
     return Held(by_device, KEPT_BY_CPU_PODS if kept else FREE)
+
+
+def keepers_of(states: Iterable[Holdings | None]) -> tuple[list[Keeper], int]:
+    """(the pods without GPUs that are named as keeping the node alive, how many there are), by the last of
+    a window's states in order of time in which nobody held a GPU and such pods were counted."""
+    for state in reversed(list(states)):
+        if state is not None and state.keepers_count and held_in(state).free_reason == KEPT_BY_CPU_PODS:
+            return state.keepers, state.keepers_count
+    return [], 0
 
 
 def _cpu_pods_keep(state: Holdings) -> bool:

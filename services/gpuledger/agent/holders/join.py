@@ -74,7 +74,9 @@ def join(seen: Seen, alive: AliveUids) -> tuple[Holders, list[str]]:
         id_: container.name for f in named.values() for container in f.containers for id_ in container.ids
     }
     pods = tuple(named[uid].pod for uid in sorted(named))
-    return Holders(pods, tuple(sorted(held, key=_order)), sharing, names, seen.node), sorted(set(nameless))
+    keepers = tuple(facts.keeper for facts in seen.pods if facts.keeper is not None)
+    holders = Holders(pods, tuple(sorted(held, key=_order)), sharing, names, seen.node, keepers)
+    return holders, sorted(set(nameless))
 
 
 def _the_one(candidates: list[PodFacts], alive: AliveUids) -> PodFacts:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuledger.contract.records import Pod
+from gpuledger.agent.holders.keepers import keeper_of
+from gpuledger.contract.records import Keeper, Pod
 from gpuledger.kube import parse_time_ns
 
 CONFIG_HASH = "kubernetes.io/config.hash"
@@ -38,6 +39,8 @@ class PodFacts:
     pod: Pod
     containers: tuple[ContainerFacts, ...] = ()
     created_ns: int = 0
+    keeper: Keeper | None = None
+    """Set where it asks for no GPU and keeps its node alive."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -60,19 +63,23 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     if not uid:
         return None
     kind, workload = owner_of(metadata, labels)
+    known = Pod(
+        uid=uid,
+        namespace=str(metadata.get("namespace") or ""),
+        name=str(metadata.get("name") or ""),
+        phase=str((pod.get("status") or {}).get("phase") or ""),
+        labels=labels,
+        annotations={k: v for k, v in annotations.items() if len(v) <= MAX_ANNOTATION_BYTES},
+        workload_kind=kind,
+        workload=workload,
+    )
+    containers = _containers(pod)
+    asks = any(container.limits for container in containers)
     return PodFacts(
-        Pod(
-            uid=uid,
-            namespace=str(metadata.get("namespace") or ""),
-            name=str(metadata.get("name") or ""),
-            phase=str((pod.get("status") or {}).get("phase") or ""),
-            labels=labels,
-            annotations={k: v for k, v in annotations.items() if len(v) <= MAX_ANNOTATION_BYTES},
-            workload_kind=kind,
-            workload=workload,
-        ),
-        _containers(pod),
+        known,
+        containers,
         parse_time_ns(metadata.get("creationTimestamp")) or 0,
+        None if asks else keeper_of(pod, known),
     )
 
 

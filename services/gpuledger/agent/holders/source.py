@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 from gpuledger.agent.devices import DeviceRef
-from gpuledger.contract.records import Device, Holder, NodeLayout, Pod
+from gpuledger.contract.records import Device, Holder, Keeper, NodeLayout, Pod
 
 _TOLD = ("instance_id", "instance_type", "capacity_type", "region", "zone", "node_pool", "gpu_count")
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -52,6 +52,8 @@ class Holders:
     """Name of each container by its id."""
     node: NodeLayout | None = None
     """What the cluster says of the node itself, without devices; None where it says nothing."""
+    keepers: tuple[Keeper, ...] = ()
+    """Pods that ask for no GPU and keep the node alive."""
 
     @cached_property
     def pod_of(self) -> dict[str, Pod]:
