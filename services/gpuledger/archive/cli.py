@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from prometheus_client import start_http_server
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -24,6 +23,7 @@ from gpuledger.archive.verify import verify as verify_store
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import EXIT_FAILED, ConfigError
+from gpuledger.serving import LOOPBACK, MetricsAddress, MetricsPort, serve_metrics
 
 app = typer.Typer(
     help="Copy every input topic to files, byte for byte, and say whether they are whole.",
@@ -40,7 +40,6 @@ Url = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON document.")]
-LOOPBACK = "127.0.0.1"
 NS_PER_MS = 1_000_000
 
 
@@ -49,12 +48,8 @@ def run(
     url: Url = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds that a record waits to be committed.")] = 60,
     once: Annotated[bool, typer.Option(help="Archive what lies there now, and end.")] = False,
-    metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", min=1, max=65535, help="Serve /metrics there.")
-    ] = None,
-    metrics_address: Annotated[
-        str, typer.Option("--metrics-address", help="Address of /metrics.")
-    ] = LOOPBACK,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
     as_json: AsJson = False,
 ) -> None:
     """Archive gpu.telemetry, gpu.nodes, prices, teams, budgets, generations and dead letters.
@@ -63,8 +58,7 @@ def run(
     archive's own manifest. Run one for an archive; a second one is refused at its first commit.
     """
     store = open_store(_given(url))
-    if metrics_port is not None:
-        start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
+    serve_metrics(metrics_port, metrics_address, metrics.REGISTRY)
     done = serve(BusSettings.load(), store, SystemClock(), every, once)
     print(json.dumps(asdict(done)) if as_json else f"{done.records} records in {done.commits} commits")
 

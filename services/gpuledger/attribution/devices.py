@@ -47,17 +47,7 @@ class Slot:
 
 def priced_node(layout: NodeLayout, cluster: str, model: str = "") -> PricedDevice:
     """What of the node is not GPU; with ``model`` the entry of that GPU is looked up."""
-    return PricedDevice(
-        cluster=cluster,
-        region=layout.region,
-        zone=layout.zone,
-        instance_type=layout.instance_type,
-        capacity_type=layout.capacity_type,
-        node_pool=layout.node_pool,
-        gpu_model=model,
-        position=NON_GPU,
-        gpu_count=max(layout.gpu_count, 1),
-    )
+    return _priced(layout, cluster, model, NON_GPU, max(layout.gpu_count, 1))
 
 
 def gpus_of(layout: NodeLayout) -> list[Device]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import TypeVar
 
 import structlog
 
 from gpuledger.budgets.catalog import Catalog
 from gpuledger.budgets.columns import newest
-from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry
+from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry, unframed
 from gpuledger.contract import topics
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.records import (
@@ -19,9 +19,7 @@ from gpuledger.contract.records import (
     BudgetSubtotal,
     BudgetsVersion,
     PriceBookVersion,
-    decode_as,
 )
-from gpuledger.contract.wire import unframe
 
 R = TypeVar("R")
 RECORDS_AT_FIRST = 16  # of the end of a partition of states: one has a few parts, and a marker
@@ -94,9 +92,7 @@ class TopicsRead:
         if message.value is None:
             return None
         try:
-            schema_id, body = unframe(message.value)
-            writer: Mapping[str, Any] = self._registry.schema(schema_id)
-            return decode_as(cls, body, writer)
+            return unframed(cls, message.value, self._registry)
         except BadRecord as error:
             _log.error(
                 "record passed over",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuledger.bus.reader import PartitionReader, committed_offsets
     from gpuledger.bus.records import Headers, Incoming, Outgoing, Placed
     from gpuledger.bus.registry import Compatibility, SchemaRegistry
-    from gpuledger.bus.schemas import check_all, framed, register, register_all
+    from gpuledger.bus.schemas import check_all, framed, register, register_all, unframed
     from gpuledger.bus.settings import BusSettings
     from gpuledger.bus.topics import Change, TopicSpec, TopicState
     from gpuledger.bus.transactions import TransactionalProducer
@@ -51,6 +51,7 @@ __all__ = [
     "partition_for_node",
     "register",
     "register_all",
+    "unframed",
 ]
 
 _NAMES_OF = {
@@ -62,7 +63,7 @@ _NAMES_OF = {
     "reader": ("PartitionReader", "committed_offsets"),
     "records": ("Headers", "Incoming", "Outgoing", "Placed"),
     "registry": ("Compatibility", "SchemaRegistry"),
-    "schemas": ("check_all", "framed", "register", "register_all"),
+    "schemas": ("check_all", "framed", "register", "register_all", "unframed"),
     "settings": ("BusSettings",),
     "topics": ("Change", "TopicSpec", "TopicState"),
     "transactions": ("TransactionalProducer",),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from gpuledger.bus.log import Schemas
 from gpuledger.bus.registry import Compatibility, SchemaRegistry
-from gpuledger.contract.records import Record, encode, record_name
+from gpuledger.contract.records import Record, decode_as, encode, record_name
 from gpuledger.contract.schemas import schema_text
 from gpuledger.contract.topics import RECORDS_OF_TOPIC, subject_of, topic_of
-from gpuledger.contract.wire import frame
+from gpuledger.contract.wire import frame, unframe
+
+R = TypeVar("R")
 
 
 class SchemaState(NamedTuple):
@@ -53,3 +56,12 @@ def check_all(registry: SchemaRegistry) -> list[SchemaState]:
 def framed(registry: SchemaRegistry, record: Record) -> bytes:
     """A record as its bytes in Kafka. Raises BadRecord, RegistryUnavailable, Refused."""
     return frame(register(registry, record_name(record)), encode(record))
+
+
+def unframed(cls: type[R], value: bytes | None, schemas: Schemas) -> R:
+    """A value in Kafka as its record, whichever schema it was written with.
+
+    Raises BadRecord, also for a tombstone; RegistryUnavailable.
+    """
+    schema_id, body = unframe(value or b"")
+    return decode_as(cls, body, schemas.schema(schema_id))

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, SchemaRegistry, framed
+from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, SchemaRegistry, framed, unframed
 from gpuledger.configuration.publish import CLIENT_ID, PARTITION, Documents
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import BadRecord, Refused
-from gpuledger.contract.records import Generation, PriceBookVersion, TeamMapVersion, decode_as
+from gpuledger.contract.records import Generation, PriceBookVersion, TeamMapVersion
 from gpuledger.contract.topics import GENERATIONS
-from gpuledger.contract.wire import unframe
 from gpuledger.pricing.restating import Published, owed
 from gpuledger.pricing.yaml_documents import Version
 
@@ -39,8 +38,7 @@ class Announcer:
             found = []
             for message in reader.read_to_end(GENERATIONS, PARTITION):
                 try:
-                    schema_id, body = unframe(message.value or b"")
-                    found.append(decode_as(Generation, body, registry.schema(schema_id)))
+                    found.append(unframed(Generation, message.value, registry))
                 except BadRecord:
                     continue  # the processor tells it
             return found

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, SchemaRegistry, framed
+from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, SchemaRegistry, framed, unframed
 from gpuledger.configuration.plan import MARGIN_NS, MIN_AHEAD_NS
 from gpuledger.configuration.publish import CLIENT_ID, PARTITION, Documents
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.periods import end_ns, following, is_period
-from gpuledger.contract.records import PeriodsVersion, decode_as
+from gpuledger.contract.records import PeriodsVersion
 from gpuledger.contract.topics import PERIODS
-from gpuledger.contract.wire import unframe
 from gpuledger.pricing.check import day
 
 KEY = b"periods"
@@ -81,7 +80,6 @@ class Periods:
         Documents(self._settings, self._clock).await_leader(reader, PERIODS)
         found: dict[int, PeriodsVersion] = {}
         for record in reader.read_to_end(PERIODS, PARTITION):
-            schema_id, body = unframe(record.value or b"")
-            version = decode_as(PeriodsVersion, body, registry.schema(schema_id))
+            version = unframed(PeriodsVersion, record.value, registry)
             found.setdefault(version.version, version)
         return [found[number] for number in sorted(found)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, SchemaRegistry, framed
+from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, SchemaRegistry, framed, unframed
 from gpuledger.configuration.plan import Applied, plan_version
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import KafkaUnavailable, Refused
@@ -12,12 +12,10 @@ from gpuledger.contract.records import (
     BudgetsVersion,
     PriceBookVersion,
     TeamMapVersion,
-    decode_as,
     record_name,
 )
 from gpuledger.contract.topics import CHARGES, topic_of
 from gpuledger.contract.windows import NS_PER_S
-from gpuledger.contract.wire import unframe
 from gpuledger.pricing.yaml_documents import Version
 
 PARTITION = 0  # documents of a kind have one order
@@ -57,8 +55,7 @@ class Documents:
         self.await_leader(reader, topic)
         found: dict[int, Version] = {}
         for record in reader.read_to_end(topic, PARTITION):
-            schema_id, body = unframe(record.value or b"")
-            version: Version = decode_as(kind, body, registry.schema(schema_id))
+            version: Version = unframed(kind, record.value, registry)
             found.setdefault(version.version, version)
         return [found[number] for number in sorted(found)]
 

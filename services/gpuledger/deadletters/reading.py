@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry
+from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry, unframed
 from gpuledger.contract.errors import BadRecord, Refused
-from gpuledger.contract.records import DeadLetter, decode_as
+from gpuledger.contract.records import DeadLetter
 from gpuledger.contract.topics import DEAD_LETTERS
-from gpuledger.contract.wire import unframe
 from gpuledger.deadletters import notes
 from gpuledger.deadletters.book import Book, Refusal, name_of
 
@@ -60,8 +59,7 @@ def _messages(reader: PartitionReader, since_ns: int | None) -> Iterator[Incomin
 
 
 def _letter(message: Incoming, registry: SchemaRegistry) -> DeadLetter:
-    schema_id, body = unframe(message.value or b"")
-    return decode_as(DeadLetter, body, registry.schema(schema_id))
+    return unframed(DeadLetter, message.value, registry)
 
 
 def _add(found: dict[notes.Key, Refusal], letter: DeadLetter, message: Incoming) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from gpuledger.bus import unframed
 from gpuledger.bus.log import Log, Schemas
 from gpuledger.contract import topics
 from gpuledger.contract.errors import BadRecord, ConfigError
-from gpuledger.contract.records import PriceBookVersion, TeamMapVersion, decode_as
-from gpuledger.contract.wire import unframe
+from gpuledger.contract.records import PriceBookVersion, TeamMapVersion
 from gpuledger.pricing.yaml_documents import places_of_ids
 
 V = TypeVar("V", PriceBookVersion, TeamMapVersion)
@@ -33,8 +33,7 @@ class Documents:
     def _places(self, topic: str, cls: type[V], version: int, kind: str) -> Mapping[str, str]:
         for message in self._log.read_to_end(topic, 0):
             try:
-                schema_id, body = unframe(message.value or b"")
-                record = decode_as(cls, body, self._schemas.schema(schema_id))
+                record = unframed(cls, message.value, self._schemas)
                 if record.version == version:  # of two with one number the first holds
                     return places_of_ids(record.document, f"{kind} version {version}")
             except (BadRecord, ConfigError):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from typing import Annotated
 
 import typer
-from prometheus_client import start_http_server
 
 from gpuledger.contract.clock import SystemClock
 from gpuledger.exporter import metrics
 from gpuledger.exporter.families import Limits
 from gpuledger.exporter.service import DEFAULT_INTERVAL_S, Exporter
 from gpuledger.logs import write_json_lines
+from gpuledger.serving import LOOPBACK, MetricsAddress, serve_metrics, stop_signals
 from gpuledger.warehouse import DEFAULT_URL, connect, parse_url
 
 DEFAULT_PORT = 9109
-LOOPBACK = "127.0.0.1"
 LIMITS = Limits()
 app = typer.Typer(help="The ledger as Prometheus metrics.", add_completion=False, rich_markup_mode=None)
 
@@ -36,9 +33,7 @@ def run(
     metrics_port: Annotated[
         int, typer.Option("--metrics-port", min=1, max=65535, help="Serve /metrics there.")
     ] = DEFAULT_PORT,
-    metrics_address: Annotated[
-        str, typer.Option("--metrics-address", help="Address of /metrics.")
-    ] = LOOPBACK,
+    metrics_address: MetricsAddress = LOOPBACK,
     interval: Annotated[
         float, typer.Option("--interval", min=1, max=3600, help="Seconds between two queries.")
     ] = DEFAULT_INTERVAL_S,
@@ -57,17 +52,6 @@ def run(
     limits = Limits(max_teams, max_pods, max_nodes, max_nodes, max_budgets)
     exporter = Exporter(lambda: connect(url), SystemClock(), interval, limits)
     metrics.REGISTRY.register(exporter)
-    stop = _signals()
-    start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
+    stop = stop_signals()
+    serve_metrics(metrics_port, metrics_address, metrics.REGISTRY)
     exporter.run(stop)
-
-
-def _signals() -> threading.Event:
-    stop = threading.Event()
-
-    def end(*_: object) -> None:
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
-    return stop

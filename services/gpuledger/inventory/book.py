@@ -12,12 +12,12 @@ from gpuledger.bus import (
     SchemaRegistry,
     framed,
     partition_for_node,
+    unframed,
 )
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.records import NodeLifetime, decode_as
+from gpuledger.contract.records import NodeLifetime
 from gpuledger.contract.topics import NODES
-from gpuledger.contract.wire import unframe
 from gpuledger.inventory.lives import LifeKey
 
 CLIENT_ID = "gpuledger-inventory"
@@ -38,8 +38,7 @@ class Book:
             for partition in range(reader.partitions(NODES)):
                 for message in reader.read_to_end(NODES, partition):
                     try:
-                        schema_id, body = unframe(message.value or b"")
-                        life = decode_as(NodeLifetime, body, registry.schema(schema_id))
+                        life = unframed(NodeLifetime, message.value, registry)
                     except BadRecord:
                         continue
                     if life.cluster == self._cluster:

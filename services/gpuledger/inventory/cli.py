@@ -8,7 +8,6 @@ from types import FrameType
 from typing import Annotated
 
 import typer
-from prometheus_client import start_http_server
 
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import NS_PER_S, SystemClock
@@ -21,13 +20,13 @@ from gpuledger.inventory.service import Inventory
 from gpuledger.inventory.sources import ClusterSource, FileSource, LifeSource
 from gpuledger.kube import KubeAccess, KubeClient
 from gpuledger.logs import write_json_lines
+from gpuledger.serving import LOOPBACK, MetricsAddress, MetricsPort, serve_metrics
 
 app = typer.Typer(
     help="Say in gpu.nodes when each node of a cluster began and ended.",
     add_completion=False,
     rich_markup_mode=None,
 )
-LOOPBACK = "127.0.0.1"
 
 
 @app.callback()
@@ -50,8 +49,8 @@ def run(
     window_s: Annotated[
         int, typer.Option(help="Window length of the cluster in s, a divisor of 60.")
     ] = DEFAULT_WINDOW_NS // NS_PER_S,
-    metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve /metrics there.")] = None,
-    metrics_address: Annotated[str, typer.Option(help="Address of /metrics.")] = LOOPBACK,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
 ) -> None:
     """Watch the cluster's nodes until SIGTERM or SIGINT, and state their lives."""
     write_json_lines()
@@ -76,6 +75,5 @@ def run(
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    if metrics_port is not None:
-        start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
+    serve_metrics(metrics_port, metrics_address, metrics.REGISTRY)
     inventory.run()

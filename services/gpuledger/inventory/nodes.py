@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from gpuledger.bus import BusSettings, PartitionReader, SchemaRegistry
+from gpuledger.bus import BusSettings, PartitionReader, SchemaRegistry, unframed
 from gpuledger.contract.errors import BadRecord, Refused
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.records import NodeLayout, NodeLifetime, NodeProgress, decode_as
+from gpuledger.contract.records import NodeLayout, NodeLifetime, NodeProgress
 from gpuledger.contract.topics import NODES, PROGRESS
 from gpuledger.contract.windows import DAY_NS
-from gpuledger.contract.wire import unframe
 
 R = TypeVar("R")
 CLIENT_ID = "gpuledger-nodes"
@@ -101,10 +100,7 @@ def _progress(node: KnownNode, progress: NodeProgress) -> None:
 
 
 def _decoded(cls: type[R], value: bytes | None, registry: SchemaRegistry) -> R | None:
-    if value is None:
-        return None
     try:
-        schema_id, body = unframe(value)
-        return decode_as(cls, body, registry.schema(schema_id))
+        return unframed(cls, value, registry)
     except BadRecord:
-        return None  # the processor keeps it in dead letters
+        return None  # a tombstone, or the processor keeps it in dead letters

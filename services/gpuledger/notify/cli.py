@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from prometheus_client import start_http_server
 from rich.console import Console
 
 from gpuledger.bus import BusSettings
@@ -19,8 +18,8 @@ from gpuledger.notify.document import AnyTarget, read_targets
 from gpuledger.notify.service import GROUP, SESSION_TIMEOUT_S, NotifyOptions
 from gpuledger.notify.service import run as run_all
 from gpuledger.notify.trial import trial
+from gpuledger.serving import LOOPBACK, MetricsAddress, MetricsPort, serve_metrics
 
-LOOPBACK = "127.0.0.1"
 app = typer.Typer(
     help="Tell people of breaches: Alertmanager, webhooks, chat, e-mail.",
     no_args_is_help=True,
@@ -42,20 +41,15 @@ def run(
             "--session-timeout", min=1, max=3600, help="Seconds until a dead member's work goes to another."
         ),
     ] = SESSION_TIMEOUT_S,
-    metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", min=1, max=65535, help="Serve /metrics there.")
-    ] = None,
-    metrics_address: Annotated[
-        str, typer.Option("--metrics-address", help="Address of /metrics.")
-    ] = LOOPBACK,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
 ) -> None:
     """Deliver every breach to every target until SIGTERM; a target that is away gets it when it is back."""
     write_json_lines()
     options = NotifyOptions(
         BusSettings.load(), _read(targets), group=group, session_timeout_s=session_timeout
     )
-    if metrics_port is not None:
-        start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
+    serve_metrics(metrics_port, metrics_address, metrics.REGISTRY)
     run_all(options)
 
 

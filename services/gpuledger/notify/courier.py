@@ -9,11 +9,10 @@ import random
 from collections.abc import Callable
 from threading import Event
 
-from gpuledger.bus import Incoming, SchemaRegistry
+from gpuledger.bus import Incoming, SchemaRegistry, unframed
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import BadRecord, TargetAway, TargetRefused
-from gpuledger.contract.records import Breach, decode_as
-from gpuledger.contract.wire import unframe
+from gpuledger.contract.records import Breach
 from gpuledger.logs import EventLog
 from gpuledger.notify import metrics
 from gpuledger.notify.book import Book
@@ -106,8 +105,7 @@ class Courier:
     def _read(self, record: Incoming) -> Breach:
         if record.value is None:
             raise BadRecord("tombstone", "a breach has a value", "value")
-        schema_id, body = unframe(record.value)
-        return decode_as(Breach, bytes(body), self._registry.schema(schema_id))
+        return unframed(Breach, record.value, self._registry)
 
     def _deliver(self, notice: Notice, stop: Event) -> bool:
         """Whether it is settled; False when it has to be taken up again, by us or by another member."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -17,6 +16,7 @@ from gpuledger.notify.build import build
 from gpuledger.notify.courier import Courier
 from gpuledger.notify.document import AnyTarget
 from gpuledger.notify.source import Source
+from gpuledger.serving import stop_signals
 
 STAGE = "notify"
 GROUP = "gpuledger-notify"
@@ -40,7 +40,7 @@ def run(options: NotifyOptions, stop: threading.Event | None = None, clock: Cloc
     Raises ConfigError, KafkaUnavailable and RegistryUnavailable; a target that is away is no error.
     """
     clock = clock or SystemClock()
-    stop = stop or _signals()
+    stop = stop or stop_signals()
     with ExitStack() as stack:
         registry = SchemaRegistry(options.bus, clock)
         stack.callback(registry.close)
@@ -92,14 +92,3 @@ class _Letters:
 
     def close(self) -> None:
         self._producer.close()
-
-
-def _signals() -> threading.Event:
-    stop = threading.Event()
-
-    def end(*_: object) -> None:
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
-    return stop

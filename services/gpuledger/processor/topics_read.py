@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 
 from gpuledger.attribution import Policy
-from gpuledger.bus import Incoming, partition_for_node
+from gpuledger.bus import Incoming, partition_for_node, unframed
 from gpuledger.bus.log import Log, Schemas
 from gpuledger.contract import topics
 from gpuledger.contract.errors import BadRecord, GpuledgerError
@@ -19,10 +19,8 @@ from gpuledger.contract.records import (
     NodeProgress,
     PriceBookVersion,
     TeamMapVersion,
-    decode_as,
 )
 from gpuledger.contract.windows import DAY_NS, FIRST_LAUNCH_NS
-from gpuledger.contract.wire import unframe
 from gpuledger.pricing import PriceBook, Prices, TeamMap, Teams
 from gpuledger.processor.charging import Configuration
 from gpuledger.processor.protocol import Announcement, Lifetime
@@ -144,9 +142,7 @@ class TopicsReader:
         if message.value is None:
             return None
         try:
-            schema_id, body = unframe(message.value)
-            writer: Mapping[str, Any] = self._registry.schema(schema_id)
-            record = decode_as(cls, body, writer)
+            record = unframed(cls, message.value, self._registry)
             _check(record)
             if isinstance(record, NodeLifetime):
                 self._check_place(record, message)

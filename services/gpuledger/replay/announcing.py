@@ -7,12 +7,11 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
-from gpuledger.bus import Outgoing, PartitionReader, Producer, SchemaRegistry, framed
+from gpuledger.bus import Outgoing, PartitionReader, Producer, SchemaRegistry, framed, unframed
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import BadRecord, Refused
-from gpuledger.contract.records import Generation, decode_as
+from gpuledger.contract.records import Generation
 from gpuledger.contract.topics import GENERATIONS
-from gpuledger.contract.wire import unframe
 from gpuledger.processor.charging import Configuration
 from gpuledger.processor.protocol.generations import Generations
 from gpuledger.processor.topics_read import announcements
@@ -107,8 +106,7 @@ def _first_with(number: int, reader: PartitionReader, registry: SchemaRegistry) 
     """Of two with one number the first holds."""
     for message in reader.read_to_end(GENERATIONS, PARTITION):
         try:
-            schema_id, body = unframe(message.value or b"")
-            found = decode_as(Generation, body, registry.schema(schema_id))
+            found = unframed(Generation, message.value, registry)
         except BadRecord:
             continue
         if found.number == number:

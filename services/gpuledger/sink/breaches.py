@@ -8,13 +8,12 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry
+from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry, unframed
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import BadRecord, ConfigError, Unavailable
 from gpuledger.contract.money import decimal_from_nano
-from gpuledger.contract.records import Breach, decode_as
+from gpuledger.contract.records import Breach
 from gpuledger.contract.topics import BREACHES
-from gpuledger.contract.wire import unframe
 from gpuledger.logs import EventLog
 from gpuledger.sink.batcher import Place
 from gpuledger.sink.source import Source
@@ -115,8 +114,7 @@ def _readable(
     found, refused = [], []
     for record in records:
         try:
-            schema_id, body = unframe(record.value or b"")
-            breach = decode_as(Breach, body, registry.schema(schema_id))
+            breach = unframed(Breach, record.value, registry)
             found.append((breach, max(0, record.timestamp_ms)))
         except BadRecord as error:
             refused.append((record, error))

@@ -6,16 +6,15 @@ import threading
 from typing import Annotated
 
 import typer
-from prometheus_client import start_http_server
 
 from gpuledger.bus import BusSettings
 from gpuledger.logs import write_json_lines
+from gpuledger.serving import LOOPBACK, MetricsAddress, MetricsPort, serve_metrics
 from gpuledger.sink import metrics
 from gpuledger.sink.breaches import follow
 from gpuledger.sink.service import GROUP, SESSION_TIMEOUT_S, SinkOptions, open_warehouse, run
 from gpuledger.warehouse.client import DEFAULT_URL, parse_url
 
-LOOPBACK = "127.0.0.1"
 BREACHES_STOP_S = 10.0  # what is under way then is written again
 
 
@@ -34,12 +33,8 @@ def sink(
     migrate: Annotated[
         bool, typer.Option("--migrate", help="First bring the warehouse's tables up to date.")
     ] = False,
-    metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", min=1, max=65535, help="Serve /metrics there.")
-    ] = None,
-    metrics_address: Annotated[
-        str, typer.Option("--metrics-address", help="Address of /metrics.")
-    ] = LOOPBACK,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
 ) -> None:
     """Write charge sets and breaches to ClickHouse until SIGTERM. Every set is seen whole or not at all."""
     write_json_lines()
@@ -51,8 +46,7 @@ def sink(
         session_timeout_s=session_timeout,
         migrate=migrate,
     )
-    if metrics_port is not None:
-        start_http_server(metrics_port, addr=metrics_address, registry=metrics.REGISTRY)
+    serve_metrics(metrics_port, metrics_address, metrics.REGISTRY)
     stop = threading.Event()
     breaches = threading.Thread(
         target=follow,

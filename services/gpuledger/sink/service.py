@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry
 from gpuledger.contract.clock import Clock, SystemClock
 from gpuledger.contract.errors import BadRecord, Refused, WarehouseError
 from gpuledger.contract.topics import CHARGES
 from gpuledger.logs import EventLog
+from gpuledger.serving import stop_signals
 from gpuledger.sink import metrics
 from gpuledger.sink.announced import AnnouncedGenerations
 from gpuledger.sink.batcher import Batcher, Flow, Place
@@ -80,7 +79,7 @@ def run(
     WarehouseError or Refused when ClickHouse will never take the rows (schema missing, no right to write).
     """
     clock = clock or SystemClock()
-    stop = stop or _signals()
+    stop = stop or stop_signals()
     with ExitStack() as stack:
         registry = SchemaRegistry(options.bus, clock)
         stack.callback(registry.close)
@@ -185,14 +184,3 @@ def open_warehouse(options: SinkOptions) -> Warehouse:
         warehouse.close()
         raise Refused(f"the warehouse lacks {len(lacking)} migrations; run `gpuledger warehouse migrate`")
     return warehouse
-
-
-def _signals() -> threading.Event:
-    stop = threading.Event()
-
-    def end(*_: Any) -> None:
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
-    return stop

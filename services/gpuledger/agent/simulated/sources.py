@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.holders.source import Holders
-from gpuledger.agent.probes.attach import LibraryReport
-from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
-from gpuledger.agent.probes.events import DeviceUuid, Losses, RawEvents, Resident
+from gpuledger.agent.probes.events import Losses, RawEvents, Resident
+from gpuledger.agent.probes.unprobed import Unprobed
 from gpuledger.agent.process_reader import ProcessFacts
 from gpuledger.agent.rules import EVENT_GRACE_NS
 from gpuledger.agent.samplers.samples import Round, Sample
@@ -20,7 +17,7 @@ TICK_NS = 10_000_000
 SM_ACTIVE_OF_BUSY = 0.8  # a busy device has some multiprocessors idle
 
 
-class SimulatedSource:
+class SimulatedSource(Unprobed):
     """An `EventSource`."""
 
     def __init__(self, node: SimulatedNode, clock: Clock) -> None:
@@ -41,27 +38,6 @@ class SimulatedSource:
     def start(self) -> None:
         """See EventSource.start."""
 
-    def preattach(self, path: str | Path) -> None:
-        """See EventSource.preattach; there is no library."""
-
-    def refresh(self) -> int:
-        """See EventSource.refresh; nothing new ever comes."""
-        return 0
-
-    def follow(self, seconds: float) -> bool:
-        """See `EventSource.follow`; no process maps anything."""
-        return False
-
-    @property
-    def probes_changed(self) -> bool:
-        """See `EventSource.probes_changed`; there are none."""
-        return False
-
-    @property
-    def filled_ratio(self) -> float:
-        """See EventSource.filled_ratio; nothing waits."""
-        return 0.0
-
     def drain(self) -> RawEvents:
         """See EventSource.drain. The first call gives the beginnings of all processes."""
         now = self._clock.boot_ns()
@@ -72,25 +48,9 @@ class SimulatedSource:
         """See EventSource.losses; nothing is ever lost."""
         return Losses()
 
-    def probes(self) -> list[LibraryReport]:
-        """See EventSource.probes."""
-        return []
-
     def resident(self) -> list[Resident]:
         """See EventSource.resident."""
         return [Resident(a.pid, 0, a.device, a.resident_bytes) for a in self._node.actors]
-
-    def device_uuids(self) -> list[DeviceUuid]:
-        """See EventSource.device_uuids; nobody asks."""
-        return []
-
-    def registrations(self) -> list[GpuRegistration]:
-        """See EventSource.registrations; there is no driver."""
-        return []
-
-    def xids(self) -> list[DriverXid]:
-        """See EventSource.xids."""
-        return []
 
     def close(self) -> None:
         """See EventSource.close."""

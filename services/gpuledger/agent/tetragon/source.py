@@ -9,17 +9,15 @@ from typing import Final
 import numpy as np
 
 from gpuledger.agent import metrics
-from gpuledger.agent.probes.attach import LibraryReport
-from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
 from gpuledger.agent.probes.events import (
     RAW_EVENT,
     UNKNOWN_ORDINAL,
-    DeviceUuid,
     Losses,
     RawEvents,
     Resident,
 )
 from gpuledger.agent.probes.symbol import Effect, Symbol
+from gpuledger.agent.probes.unprobed import Unprobed
 from gpuledger.agent.tetragon.arguments import arguments_of, traced_symbols
 from gpuledger.agent.tetragon.follow import FollowedFile
 from gpuledger.agent.tetragon.lines import Call, Dropped, UnreadableLine, read_line
@@ -51,7 +49,7 @@ _COLUMNS: Final = (
 )
 
 
-class TetragonSource:
+class TetragonSource(Unprobed):
     """An `EventSource` over the file to which Tetragon exports (export-filename), of policies as
     `tracing_policies` makes them.
 
@@ -100,27 +98,6 @@ class TetragonSource:
         except OSError as error:
             raise ConfigError(error.strerror or "can not be read", str(self._path)) from error
         self._since_ns = self._clock.boot_ns()
-
-    def preattach(self, path: str | Path) -> None:
-        """See EventSource.preattach; the policy says which library Tetragon watches."""
-
-    def refresh(self) -> int:
-        """See EventSource.refresh; which libraries are watched is Tetragon's affair."""
-        return 0
-
-    def follow(self, seconds: float) -> bool:
-        """See `EventSource.follow`; it attaches to nothing."""
-        return False
-
-    @property
-    def probes_changed(self) -> bool:
-        """See `EventSource.probes_changed`; there are none."""
-        return False
-
-    @property
-    def filled_ratio(self) -> float:
-        """See `EventSource.filled_ratio`; what waits lies in the file."""
-        return 0.0
 
     def drain(self) -> RawEvents:
         """See EventSource.drain. In the order of the file, which is nearly that of time."""
@@ -191,24 +168,8 @@ class TetragonSource:
         """See EventSource.losses."""
         return Losses(ring_full=self._dropped + self.skipped_lines)
 
-    def probes(self) -> list[LibraryReport]:
-        """See EventSource.probes; none is ours."""
-        return []
-
     def resident(self) -> list[Resident]:
         """See EventSource.resident; addresses are not told, so memory is NVML's to say."""
-        return []
-
-    def device_uuids(self) -> list[DeviceUuid]:
-        """See EventSource.device_uuids; answers are not told."""
-        return []
-
-    def registrations(self) -> list[GpuRegistration]:
-        """See EventSource.registrations; the driver is not watched."""
-        return []
-
-    def xids(self) -> list[DriverXid]:
-        """See EventSource.xids; nothing of the driver is in an export."""
         return []
 
     def close(self) -> None:
