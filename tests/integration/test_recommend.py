@@ -13,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from gpuledger.cli import app
+from gpuledger.contract.records import Keeper
 from gpuledger.contract.windows import HOUR_NS, NS_PER_S
 from gpuledger.recommend import Evidence, Settings, gather, recommend
 from gpuledger.simulate import FleetSpec, NodePlan, plan_node
@@ -68,6 +69,35 @@ def test_a_node_whose_work_ended_is_seen_with_its_last_holder(warehouse: Warehou
     assert found.rule == "node_after_work"
     assert found.team in {t.pod.namespace for t in plan.tenants if t.pod}
     assert found.evidence.length_s == 3 * 3600
+
+
+def test_the_command_names_the_pods_that_keep_a_node_alive_and_what_stops_an_autoscaler(
+    warehouse: Warehouse,
+) -> None:
+    """Those of the last window that names any: of the earlier ones some have gone."""
+    shell = Keeper("u", "ops", "shell", "", ["no_controller"])
+    web = Keeper("v", "shop", "web-0", "Deployment/web", [])
+    for hour, (keepers, count) in enumerate([([web], 1), ([shell, web], 9), ([shell, web], 9), ([], 0)]):
+        kept = charge_set(START + hour * HOUR_NS, pods=[""], nano=7)
+        words = {"none": "kept_by_cpu_pods", "pod": "pool"}
+        kept.texts = [words.get(text, text) for text in kept.texts]
+        kept.used_ns[:] = kept.held_idle_ns[:] = kept.unobserved_ns[:] = 0
+        kept.unallocated_ns[:] = 10 * NS_PER_S
+        kept.keepers, kept.keepers_count = keepers, count
+        write(warehouse, [kept])
+    options = ["recommend", "--url", str(warehouse.url), "--since", "4h"]
+    options += ["--until", _instant(START + 4 * HOUR_NS)]
+    told = CliRunner().invoke(app, options).output
+    assert "ops/shell (no controller would make it again: cluster-autoscaler leaves its node)" in told
+    assert "shop/web-0 of Deployment/web (nothing on the pod stops an autoscaler" in told
+    assert "; and 7 more" in told
+    assert "first ops/shell" in told
+    (one,) = json.loads(CliRunner().invoke(app, [*options, "--json"]).output)
+    assert one["rule"] == "node_kept_by_cpu_pods"
+    assert one["kept_by"] == [
+        {"pod": "ops/shell", "workload": None, "why": ["no_controller"]},
+        {"pod": "shop/web-0", "workload": "Deployment/web", "why": []},
+    ]
 
 
 def test_an_hour_without_the_agent_is_no_empty_node(warehouse: Warehouse) -> None:

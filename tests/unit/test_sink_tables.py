@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from importlib import resources
 
 import numpy as np
 import pytest
 
+from gpuledger.contract.records import Keeper
 from gpuledger.sink.tables import charge_rows, charge_windows
+from gpuledger.warehouse.migrations import load
 from tests.support.charge_sets import WINDOW_NS, arrival, charge_set
 
 
 def columns_of(table: str) -> set[str]:
-    ddl = resources.files("gpuledger.warehouse") / "ddl"
-    (text,) = (f.read_text() for f in ddl.iterdir() if f.name.endswith(f"_{table}.sql"))
-    return set(re.findall(r"^    (\w+) [A-Z]", text, re.MULTILINE))
+    statements = [one.statement for one in load()]
+    (made,) = (text for text in statements if f"TABLE IF NOT EXISTS {table}\n" in text)
+    added = "".join(text for text in statements if f"ALTER TABLE {table}\n" in text)
+    later = re.findall(r"^    ADD COLUMN IF NOT EXISTS (\w+) ", added, re.MULTILINE)
+    return {*re.findall(r"^    (\w+) [A-Z]", made, re.MULTILINE), *later}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,20 @@ def test_effectively_used_is_null_where_it_is_not_known() -> None:
     table = charge_rows([arrival(charge_set(0, 4))])
     assert [value is None for value in table["effectively_used_ns"].to_pylist()] == [True, False, True, False]
     assert [value is None for value in table["effectively_used"].to_pylist()] == [True, False, True, False]
+
+
+def test_pods_that_keep_a_node_are_texts_side_by_side() -> None:
+    kept = charge_set(0)
+    kept.keepers = [
+        Keeper("u", "shop", "web-0", "StatefulSet/web", ["no_controller", "local_storage"]),
+        Keeper("v", "ops", "shell"),
+    ]
+    kept.keepers_count = 20
+    table = charge_windows([arrival(charge_set(WINDOW_NS)), arrival(kept)])
+    assert table["kept_by"].to_pylist() == [[], ["shop/web-0", "ops/shell"]]
+    assert table["kept_by_workload"].to_pylist() == [[], ["StatefulSet/web", ""]]
+    assert table["kept_by_why"].to_pylist() == [[], ["no_controller,local_storage", ""]]
+    assert table["kept_by_count"].to_pylist() == [0, 20]
 
 
 def test_texts_of_different_sets_do_not_mix() -> None:

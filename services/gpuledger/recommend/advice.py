@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpuledger.recommend.evidence import KeptBy
 from gpuledger.recommend.saving import Saving
 from gpuledger.spend import Span
 
@@ -15,6 +16,7 @@ class Recommendation:
 
     ``evidence`` is the time that it rests on. ``manifests`` maps file names to YAML that is ready to apply.
     ``instead_of`` names rules that would change the same subject: they are alternatives, not to be added up.
+    ``kept_by``: of a node, the pods without GPUs that keep it.
     """
 
     rule: str
@@ -28,3 +30,4 @@ class Recommendation:
     currency: str
     manifests: Mapping[str, str] = field(default_factory=dict)
     instead_of: tuple[str, ...] = ()
+    kept_by: Sequence[KeptBy] = ()

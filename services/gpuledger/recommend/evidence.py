@@ -74,10 +74,20 @@ class WorkloadUse:
         return self.sharing == "exclusive" and not self.mig_profile
 
 
+class KeptBy(NamedTuple):
+    """A pod without a GPU that keeps a node alive (``namespace/name``), its controlling owner, and what of
+    the pod stops an autoscaler (words of the record Keeper)."""
+
+    pod: str
+    workload: str = ""
+    why: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class NodeUse:
     """A node; ``total_ns`` of its hours is GPU time that somebody held or used or that was not observed,
-    the money is all of the node's. ``kept`` are the hours in which only pods without GPUs kept it alive."""
+    the money is all of the node's. ``kept`` are the hours in which only pods without GPUs kept it alive,
+    ``kept_by`` some of the ``kept_by_count`` pods that did so last."""
 
     cluster: str
     node: str
@@ -88,6 +98,8 @@ class NodeUse:
     kept: frozenset[int] = frozenset()
     last_workload: str = ""
     last_team: str = ""
+    kept_by: Sequence[KeptBy] = ()
+    kept_by_count: int = 0
 
     @property
     def subject(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuledger.contract.money import nano_from_decimal
-from gpuledger.recommend.evidence import HOUR_S, Evidence, Hour, NodeUse, Stranded, WorkloadUse
+from gpuledger.recommend.evidence import HOUR_S, Evidence, Hour, KeptBy, NodeUse, Stranded, WorkloadUse
 from gpuledger.spend import Span
 from gpuledger.warehouse import Warehouse
 
@@ -101,6 +101,14 @@ GROUP BY gpu_model, currency
 HAVING spot > 0 AND on_demand > 0
 """
 
+# The pods of the last window that names any: they come and go, and who is there now has to be moved.
+_KEPT_BY = f"""
+SELECT cluster, node, argMax((arrayZip(kept_by, kept_by_workload, kept_by_why), kept_by_count), window_start)
+FROM charge_windows FINAL
+WHERE {_WHEN.replace("hour", "window_start")} AND kept_by_count > 0
+    AND ({{cluster:String}} = '' OR cluster = {{cluster:String}})
+GROUP BY cluster, node
+"""
 _OLDEST = """
 SELECT toUnixTimestamp(min(window_start)) FROM charge_windows
 WHERE window_start >= fromUnixTimestamp({from:UInt32}) AND window_start < fromUnixTimestamp({until:UInt32})
@@ -120,7 +128,11 @@ def gather(warehouse: Warehouse, span: Span, team: str = "", cluster: str = "") 
         _workload(row, *lives.get(tuple(row[:3]), (1, 0, 1)))
         for row in warehouse.rows(_WORKLOADS, parameters)
     ]
-    nodes = [node for node in map(_node, warehouse.rows(_NODES, parameters)) if team in ("", node.last_team)]
+    kept_by = {(row[0], row[1]): row[2] for row in warehouse.rows(_KEPT_BY, parameters)}
+    nodes = [
+        _node(row, *kept_by.get((row[0], row[1]), ((), 0))) for row in warehouse.rows(_NODES, parameters)
+    ]
+    nodes = [node for node in nodes if team in ("", node.last_team)]
     stranded = [] if team else [_stranded(row) for row in warehouse.rows(_STRANDED, parameters)]
     ratios = {row[0]: float(row[2]) / float(row[3]) for row in warehouse.rows(_RATES, parameters)}
     ((oldest_s,),) = warehouse.rows(_OLDEST, parameters)
@@ -140,13 +152,15 @@ def _stranded(row: Sequence[Any]) -> Stranded:
     return Stranded(cluster, node, device, model, instances, currency, _hours(hours))
 
 
-def _node(row: Sequence[Any]) -> NodeUse:
+def _node(row: Sequence[Any], kept_by: Sequence[Sequence[str]], kept_by_count: int) -> NodeUse:
     cluster, node, instance_type, capacity_type, currency, hours, kept, holder = row
     namespace, workload, pod, team = holder
     last = "/".join(text for text in (namespace, workload or pod) if text)
     return NodeUse(
         cluster, node, instance_type, capacity_type, currency, _hours(hours), frozenset(map(int, kept)),
         last, team if last else "",
+        [KeptBy(pod, workload, tuple(filter(None, why.split(",")))) for pod, workload, why in kept_by],
+        int(kept_by_count),
     )  # fmt: skip
 
 

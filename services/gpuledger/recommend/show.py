@@ -93,4 +93,5 @@ def as_json(one: Recommendation) -> dict[str, Any]:
         "currency": one.currency or None,
         "instead_of": list(one.instead_of),
         "manifests": dict(one.manifests),
+        "kept_by": [{"pod": k.pod, "workload": k.workload or None, "why": list(k.why)} for k in one.kept_by],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, cast
@@ -112,8 +112,16 @@ def charge_windows(arrivals: Sequence[Arrival]) -> pa.Table:
             "completeness": pa.array([_completeness(s) for s in sets], pa.float64()),
             "lost_events": pa.array([int(s.lost_events.max(initial=0)) for s in sets], pa.int64()),
             "received_at": _times([a.received_ms for a in arrivals], ones),
+            "kept_by": _lists([f"{keeper.namespace}/{keeper.pod}" for keeper in s.keepers] for s in sets),
+            "kept_by_workload": _lists([keeper.workload for keeper in s.keepers] for s in sets),
+            "kept_by_why": _lists([",".join(keeper.why) for keeper in s.keepers] for s in sets),
+            "kept_by_count": pa.array([s.keepers_count for s in sets], pa.int64()),
         }
     )
+
+
+def _lists(texts: Iterable[Sequence[str]]) -> pa.Array:
+    return pa.array(list(texts), pa.list_(pa.string()))
 
 
 def _joined(name: str, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
