@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpuledger.localstack import free_port
-from tests.support.telemetry import RunningAgent, running_agent, until
+from tests.support.telemetry import RunningAgent, running_agent
+from tests.support.waiting import until
 
 NOBODY = "127.0.0.1:9"  # no broker listens on the discard port
 BEGIN = "import time: self [us]"  # how Python begins its list of imports, once for each program
@@ -65,7 +66,7 @@ def test_a_mistake_that_only_the_running_agent_can_find_is_one_line_and_exit_cod
     command = [sys.executable, "-c", "from gpuledger.cli import main; main()", "agent", "run"]
     command += ["--cluster", "test", "--node", "cost", "--state", held, "--source", "simulated"]
     with running_agent(command, tmp_path / "second.log") as second:
-        until(lambda: second.process.poll() is not None, 60)
+        until(lambda: second.process.poll() is not None)
     assert second.process.returncode == 2
     assert second.log.startswith(f"error: {held}/agent.lock is held")
     assert len(second.log.splitlines()) == 1

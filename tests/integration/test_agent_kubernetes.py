@@ -9,13 +9,15 @@ import pytest
 
 from gpuledger.agent.simulated import SimulatedNode
 from gpuledger.bus import BusSettings, apply_topics
-from gpuledger.contract.records import Holdings
+from gpuledger.contract.records import Holdings, Keeper
 from gpuledger.localstack import Kafka, Registry
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.kube_api import NODES, PODS, KubeApi, node, pod
 from tests.support.kubelet import Kubelet
-from tests.support.telemetry import agent_command, lifetimes, running_agent, telemetry, until
+from tests.support.telemetry import agent_command, lifetimes, running_agent, telemetry
+from tests.support.waiting import until
 
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 LABELS = {
     "node.kubernetes.io/instance-type": "p5.48xlarge",
     "nvidia.com/gpu.sharing-strategy": "time-slicing",
@@ -68,10 +70,10 @@ def test_holders_names_and_labels_reach_the_keyframe_and_a_late_name_amends(
         return [told.body for told in telemetry(broker, "late-name") if isinstance(told.body, Holdings)]
 
     with running_agent(command, tmp_path / "agent.log") as agent:
-        until(lambda: sum(state.keyframe for state in holdings()) >= 2, 60)
+        until(lambda: sum(state.keyframe for state in holdings()) >= 2)
         api.put(PODS, pod(late.uid, late.name, late.namespace))
-        until(lambda: any(state.header.amendment for state in holdings()), 60)
-        until(lambda: any(late.uid in {h.consumer for h in state.holders} for state in holdings()), 60)
+        until(lambda: any(state.header.amendment for state in holdings()))
+        until(lambda: any(late.uid in {h.consumer for h in state.holders} for state in holdings()))
         agent.stop()
     kubelet.down()
     keyframe = next(state for state in holdings() if state.keyframe)
@@ -89,3 +91,36 @@ def test_holders_names_and_labels_reach_the_keyframe_and_a_late_name_amends(
     told = telemetry(broker, "late-name")
     assert [record.headers.id.sequence for record in told] == list(range(len(told)))
     assert lifetimes(broker, "late-name") == []
+
+
+def test_pods_without_gpus_on_a_node_that_nobody_holds_are_in_the_keyframe(
+    broker: Kafka, registry: Registry, api: KubeApi, tmp_path: Path
+) -> None:
+    api.put(NODES, node("node-a", labels=LABELS))
+    api.put(PODS, pod("shell", "shell", "ops", metadata={"annotations": {DO_NOT_DISRUPT: "true"}}))
+    daemons = [{"kind": "DaemonSet", "name": "logs", "controller": True}]
+    api.put(PODS, pod("logs", "logs", "ops", metadata={"ownerReferences": daemons}))
+    kubelet = Kubelet(tmp_path / "kubelet.sock")
+    command = agent_command(
+        broker,
+        registry,
+        "kept",
+        tmp_path / "state",
+        [
+            *("--source", "simulated", "--window-s", "2", "--no-lifetime"),
+            *("--holders-from", "kubernetes", "--kube-api", api.access.url, "--kube-node", "node-a"),
+            *("--kubelet-socket", str(kubelet.socket)),
+        ],
+    )
+
+    def keyframes() -> list[Holdings]:
+        told = (record.body for record in telemetry(broker, "kept"))
+        return [one for one in told if isinstance(one, Holdings) and one.keyframe]
+
+    with running_agent(command, tmp_path / "agent.log") as agent:
+        until(lambda: any(one.keepers_count for one in keyframes()))
+        agent.stop()
+    kubelet.down()
+    kept = next(one for one in keyframes() if one.keepers_count)
+    assert (kept.holders, kept.keepers_count) == ([], 1)
+    assert kept.keepers == [Keeper("shell", "ops", "shell", "", ["do_not_disrupt", "no_controller"])]

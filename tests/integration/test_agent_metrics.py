@@ -14,14 +14,15 @@ import pytest
 import yaml
 
 from gpuledger.localstack import free_port
-from tests.support.telemetry import RunningAgent, running_agent, until
+from tests.support.telemetry import RunningAgent, running_agent
+from tests.support.waiting import until
 
 PERIOD = "500ms"
 NOBODY = "127.0.0.1:9"  # no broker listens on the discard port: the agent spools, and its metrics say so
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -70,15 +71,15 @@ def prometheus(
     with (directory / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         server = Prometheus(port)
         try:
-            until(lambda: server.value("up") == 1.0, 60)
+            until(lambda: server.value("up") == 1.0)
             yield server
         finally:
             process.terminate()
 
 
 def test_prometheus_has_the_agents_series(prometheus: Prometheus) -> None:
-    until(lambda: prometheus.value("gpuledger_agent_windows_total") >= 2, 60)
-    until(lambda: prometheus.value("gpuledger_agent_publish_errors_total") >= 1, 60)
+    until(lambda: prometheus.value("gpuledger_agent_windows_total") >= 2)
+    until(lambda: prometheus.value("gpuledger_agent_publish_errors_total") >= 1)
     for name in (
         "events_total",
         "samples_total",
@@ -97,7 +98,7 @@ def test_prometheus_has_the_agents_series(prometheus: Prometheus) -> None:
 
 
 def test_rates_of_the_agent_can_be_asked_for(prometheus: Prometheus) -> None:
-    until(lambda: prometheus.value("rate(gpuledger_agent_events_total[5s])") > 0, 60)
+    until(lambda: prometheus.value("rate(gpuledger_agent_events_total[5s])") > 0)
     busy = prometheus.value("rate(gpuledger_agent_loop_seconds_total[5s])")
     assert 0 < busy < 1  # seconds at work in each second
 

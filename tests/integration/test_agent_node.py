@@ -35,7 +35,8 @@ from tests.emulator import (
     remove_pod_cgroup,
 )
 from tests.support.kafka import STACK_DIRECTORY
-from tests.support.telemetry import Told, agent_command, lifetimes, running_agent, telemetry, until
+from tests.support.telemetry import Told, agent_command, lifetimes, running_agent, telemetry
+from tests.support.waiting import until
 
 WINDOW_S = 2
 OPERATION_OF = {symbol.name: Operation(symbol.operation) for symbol in SYMBOLS}
@@ -114,8 +115,8 @@ def test_calls_of_a_pod_and_of_a_host_process_arrive_exactly(
         host = emulator.spawn(
             ["train", "--duration-us", "900", "--gap-us", "9000", "--memory", "1G"], visible_devices="0"
         )
-        report = json.loads(counting.communicate(timeout=60)[0].strip().splitlines()[-1])
-        until(lambda: sum(t.headers.last for t in telemetry(kafka, node)) > 3, 60, pause_s=1.0)
+        report = json.loads(counting.communicate()[0].strip().splitlines()[-1])
+        until(lambda: sum(t.headers.last for t in telemetry(kafka, node)) > 3, pause_s=1.0)
         finish(host)
         agent.stop()
     told = telemetry(kafka, node)
@@ -288,7 +289,7 @@ def test_a_pod_that_is_removed_before_the_agent_has_read_its_calls_is_who_made_t
         agent.wait_log("epoch_begins")
         agent.process.send_signal(signal.SIGSTOP)
         counting = emulator.spawn(["count", "--rounds", "23"], cgroup=cgroup)
-        counting.communicate(timeout=60)
+        counting.communicate()
         remove_pod_cgroup(cgroup)
         agent.process.send_signal(signal.SIGCONT)
         agent.stop()

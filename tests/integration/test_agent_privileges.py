@@ -18,7 +18,8 @@ from gpuledger.agent.privileges import NEEDED, effective
 from gpuledger.agent.probes.symbols import SYMBOLS
 from gpuledger.localstack.server import free_port
 from tests.emulator import H100, LIBCUDA, Emulator, counted_calls
-from tests.support.telemetry import ROOT, RunningAgent, running_agent, until
+from tests.support.telemetry import ROOT, RunningAgent, running_agent
+from tests.support.waiting import until
 
 NOBODY = "127.0.0.1:9"
 STRANGER = 65533  # a user that owns nothing
@@ -63,12 +64,12 @@ def agent(
     command += ["--bootstrap", NOBODY, "--registry", f"http://{NOBODY}", "--metrics-port", str(port)]
     command += ["--preattach", str(LIBCUDA), *options]
     with running_agent(command, tmp_path / "agent.log", emulator.env) as running:
-        running.wait_log("epoch_begins", 120)
+        running.wait_log("epoch_begins")
         yield running, port
 
 
 def events(port: int) -> float:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return float(next(line for line in lines if line.startswith("gpuledger_agent_events_total")).split()[1])
 
@@ -115,8 +116,8 @@ def test_with_these_capabilities_alone_and_one_writable_directory_it_sees_every_
         with agent(start, place, emulator, *options) as (running, port):
             assert sets_of(running.process.pid) == {(ALL, ALL, ALL, "1")}
             assert writable_for(running.process.pid) == {str(state), str(emulator.shm_path.parent)}
-            emulator.spawn(["count", "--rounds", "23", "--host-threads", "3"]).communicate(timeout=60)
-            until(lambda: events(port) >= CALLS, 60)
+            emulator.spawn(["count", "--rounds", "23", "--host-threads", "3"]).communicate()
+            until(lambda: events(port) >= CALLS)
             running.stop()
     assert list((state / "spool").iterdir()), "what Kafka has not got waits there"
 
@@ -129,8 +130,8 @@ def test_another_user_than_root_can_have_the_probes_compiled_by_bcc(place: Path)
         Emulator([H100]) as emulator,
         agent(with_capabilities(NAMES, STRANGER), place, emulator, *options) as (running, port),
     ):
-        emulator.spawn(["count", "--rounds", "23"]).communicate(timeout=60)
-        until(lambda: events(port) > 0, 60)
+        emulator.spawn(["count", "--rounds", "23"]).communicate()
+        until(lambda: events(port) > 0)
         running.stop()
 
 
@@ -140,8 +141,8 @@ def test_an_agent_that_was_given_everything_keeps_what_it_needs_and_says_so(tmp_
         running.wait_log("capabilities")
         (said,) = [json.loads(line) for line in running.log.splitlines() if "capabilities" in line]
         assert (said["event"], said["kept"]) == ("capabilities", sorted(NAMES))
-        emulator.spawn(["count", "--rounds", "23", "--host-threads", "3"]).communicate(timeout=60)
-        until(lambda: events(port) >= CALLS, 60)
+        emulator.spawn(["count", "--rounds", "23", "--host-threads", "3"]).communicate()
+        until(lambda: events(port) >= CALLS)
         running.stop()
 
 
@@ -150,7 +151,7 @@ def test_the_doctor_names_each_capability_that_is_missing_and_what_it_is_for(lac
     rest = [one.name for one in NEEDED if one is not lacking]
     command = [*with_capabilities(rest, STRANGER), *COMMAND, "doctor", "--json", "--no-load"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "services")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     for one in NEEDED:
         check = checks[f"CAP_{one.name}"]

@@ -19,7 +19,8 @@ from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import Header, NodeLayout, SampleBatch, decode, encode
 from gpuledger.localstack import Kafka, Registry
 from tests.support.kafka import STACK_DIRECTORY
-from tests.support.telemetry import agent_command, lifetimes, running_agent, telemetry, until
+from tests.support.telemetry import agent_command, lifetimes, running_agent, telemetry
+from tests.support.waiting import PATIENCE_S, until
 
 S = 1_000_000_000
 WINDOW_NS = 10 * S
@@ -88,7 +89,7 @@ def test_while_the_broker_is_away_everything_waits_and_then_arrives_in_order(
     broker.restart()
     for i in range(97, 101):
         assert queue.append(entry("away", i))
-    assert publisher.drain(60, time.sleep)
+    assert publisher.drain(PATIENCE_S, time.sleep)
     publisher.stop()
     queue.close()
     assert sequences(broker, "away") == list(range(101))
@@ -113,7 +114,7 @@ def test_however_much_waits_only_some_megabytes_are_on_their_way_at_once(
         time.sleep(POLL_S)
         assert len(queue._flying) <= most
     broker.restart()
-    assert publisher.drain(60, time.sleep)
+    assert publisher.drain(PATIENCE_S, time.sleep)
     publisher.stop()
     queue.close()
     assert sequences(broker, "large") == list(range(42))
@@ -133,7 +134,7 @@ def test_a_registry_that_is_away_at_the_start_delays_and_loses_nothing(
     time.sleep(1.5)
     assert not queue.is_empty
     new_registry.restart()
-    assert publisher.drain(60, time.sleep)
+    assert publisher.drain(PATIENCE_S, time.sleep)
     publisher.stop()
     queue.close()
     assert sequences(broker, "early") == list(range(7))
@@ -161,7 +162,7 @@ def test_a_stop_while_the_broker_is_away_leaves_the_rest_to_the_next_life(
     assert queue.append(entry("stop", 12))
     publisher = Publisher(bus, queue, "test")
     publisher.start()
-    assert publisher.drain(60, time.sleep)
+    assert publisher.drain(PATIENCE_S, time.sleep)
     publisher.stop()
     queue.close()
     found = sequences(broker, "stop")
@@ -180,7 +181,7 @@ def test_a_node_s_lifetime_lies_in_the_partition_of_its_telemetry(
         record = lifetime(key, layout, START_NS, None, WINDOW_NS, START_NS)
         queue.append(Entry("NodeLifetime", lifetime_key(key, layout), encode(record), (), key.key))
         queue.append(entry(node, 0))
-    assert publisher.drain(60, time.sleep)
+    assert publisher.drain(PATIENCE_S, time.sleep)
     publisher.stop()
     queue.close()
     lives = {record.node: partition for partition, record in lifetimes(broker)}
@@ -197,7 +198,7 @@ def test_an_agent_that_was_killed_loses_nothing_that_it_had_cut(
     options = ["--source", "simulated", "--window-s", "1", "--ends-node"]
     command = agent_command(broker, registry, node, state, options)
     with running_agent(command, tmp_path / "first.log") as agent:
-        until(lambda: len(telemetry(broker, node)) > 6, 60, pause_s=0.5)
+        until(lambda: len(telemetry(broker, node)) > 6, pause_s=0.5)
         broker.kill9()
         time.sleep(3.2)
         agent.kill9()

@@ -21,7 +21,8 @@ from gpuledger.contract.records import EventBatch
 from gpuledger.localstack import Kafka, Registry
 from tests.emulator import H100, Emulator, finish, make_pod_cgroup, remove_pod_cgroup
 from tests.support.kafka import STACK_DIRECTORY
-from tests.support.telemetry import Told, agent_command, running_agent, telemetry, until
+from tests.support.telemetry import Told, agent_command, running_agent, telemetry
+from tests.support.waiting import until
 
 LAUNCHES, COPIES = 103, 23
 COPY_BYTES = 4099
@@ -116,7 +117,7 @@ def test_what_tetragon_exports_is_what_kafka_has(
                 told = telemetry(kafka, node)
                 return bool(calls_of(told, gone)) and sum(t.headers.last for t in told) > 2
 
-            until(arrived, 60, pause_s=1.0)
+            until(arrived, pause_s=1.0)
             finish(working)
             agent.stop()
     remove_pod_cgroup(cgroup)

@@ -13,7 +13,7 @@ from gpuledger.contract.identity import NodeKey
 from gpuledger.localstack import free_port
 from tests.support.children import tied
 from tests.support.fleet import Node, Sender, recent_start
-from tests.support.sink import until
+from tests.support.waiting import until
 
 
 def test_what_was_archived_is_counted(own_bus: BusSettings, sender: Sender, tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_what_was_archived_is_counted(own_bus: BusSettings, sender: Sender, tmp_
 
         def metrics() -> dict[str, float]:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
                     lines = answer.read().decode().splitlines()
             except OSError:
                 return {}

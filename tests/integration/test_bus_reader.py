@@ -8,7 +8,7 @@ from gpuledger.bus import BusSettings, PartitionReader, reader
 from gpuledger.contract.errors import ConfigError, KafkaUnavailable
 from gpuledger.localstack import Kafka, Registry
 from tests.support.kafka import create_topic
-from tests.support.sink import until
+from tests.support.waiting import until
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from gpuledger.contract.topics import CHARGES, DEAD_LETTERS, NODES, PROGRESS, TE
 from gpuledger.localstack import Kafka
 from gpuledger.localstack.server import short_lived_java
 from tests.support.kafka import STACK_DIRECTORY
-from tests.support.sink import until
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 USERS = (

@@ -14,7 +14,8 @@ from gpuledger.contract.records import SampleBatch
 from gpuledger.localstack import Kafka, Registry
 from tests.emulator import H100, T4, Emulator
 from tests.support.exporter import Exporter, exporter
-from tests.support.telemetry import ROOT, Told, agent_command, running_agent, telemetry, until
+from tests.support.telemetry import ROOT, Told, agent_command, running_agent, telemetry
+from tests.support.waiting import until
 
 ENGINE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 
@@ -63,12 +64,12 @@ def test_the_exporter_fills_in_what_nvml_lacks_and_may_hang(
         command = agent_command(new_kafka, registry, node, tmp_path / "state", options)
         with running_agent(command, tmp_path / "agent.log", emulator.env) as agent:
             agent.wait_log("epoch_begins")
-            until(lambda: bool(of_exporter(telemetry(new_kafka, node))), 60, pause_s=0.5)
+            until(lambda: bool(of_exporter(telemetry(new_kafka, node))), pause_s=0.5)
             dcgm.behaviour = "hang"
-            until(lambda: "timeout" in reasons(telemetry(new_kafka, node)), 60, pause_s=0.5)
+            until(lambda: "timeout" in reasons(telemetry(new_kafka, node)), pause_s=0.5)
             dcgm.behaviour = "ok"
             before = len(telemetry(new_kafka, node))
-            until(lambda: bool(of_exporter(telemetry(new_kafka, node)[before:])), 60, pause_s=0.5)
+            until(lambda: bool(of_exporter(telemetry(new_kafka, node)[before:])), pause_s=0.5)
             agent.stop()
     told = telemetry(new_kafka, node)
     hopper, turing = emulator.uuids
@@ -82,6 +83,6 @@ def test_without_nvml_an_exporter_alone_is_refused(tmp_path: Path) -> None:
     command += ["--state", str(tmp_path), "--source", "none", "--samplers", "none"]
     command += ["--dcgm-url", "http://127.0.0.1:9/metrics", "--bootstrap", "127.0.0.1:9"]
     variables = {"PYTHONPATH": str(ROOT / "services"), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert "--dcgm-url needs NVML" in done.stderr

@@ -40,8 +40,8 @@ from gpuledger.pricing import Prices, Teams
 from tests.support.fleet import PRICES, WINDOW_NS, Node, Sender, differences, ledger, read_all, recent_start
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.processors import Workers
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 Command = Callable[..., tuple[int, Any]]
 
 

@@ -27,9 +27,9 @@ from gpuledger.sink.tables import Arrival, charge_rows, charge_windows
 from gpuledger.warehouse import Warehouse
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, recent_start
 from tests.support.processors import Workers
+from tests.support.waiting import PATIENCE_S
 
 pytest_plugins = ["tests.support.warehouse"]
-PATIENCE_S = 60.0
 Explain = Callable[..., tuple[int, Any]]
 
 

@@ -29,7 +29,7 @@ from gpuledger.warehouse import Warehouse, connect, migrate
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
 from tests.support.breaches import breach
 from tests.support.charge_sets import HOUR_NS, WINDOW_NS, arrival, charge_set
-from tests.support.sink import until
+from tests.support.waiting import until
 
 pytest_plugins = ["tests.support.warehouse"]
 
@@ -263,7 +263,7 @@ def served(warehouse: Warehouse, database_url: str) -> Iterator[str]:
 
 def test_it_is_served_for_prometheus(served: str) -> None:
     def body() -> str:
-        with urllib.request.urlopen(served, timeout=10) as answer:
+        with urllib.request.urlopen(served, timeout=60) as answer:
             return str(answer.read().decode())
 
     until(lambda: "gpuledger_spend_month{" in body())

@@ -20,7 +20,7 @@ from gpuledger.contract.windows import MINUTE_NS
 from gpuledger.pricing.yaml_documents import read_prices
 from tests.support.fleet import WINDOW_NS, ledger
 from tests.support.restated_stack import A_WINDOW, NODES, PATIENCE_S, WINDOWS, Stack
-from tests.support.sink import until
+from tests.support.waiting import until
 
 pytest_plugins = ["tests.support.warehouse", "tests.support.restated_ledger"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,9 +14,11 @@ from gpuledger.bus import BusSettings, apply_topics, partition_for_node
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import NodeLifetime
 from gpuledger.localstack import Kafka, Registry
+from tests.support.children import asked_to_end
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.kube_api import NODES, KubeApi, node
-from tests.support.telemetry import ROOT, lifetimes, until
+from tests.support.telemetry import ROOT, lifetimes
+from tests.support.waiting import until
 
 PARTITIONS = 3
 
@@ -81,8 +82,7 @@ def test_a_node_s_life_reaches_its_own_partition_and_a_restart_goes_on_where_it_
     api.delete(NODES, f"uid-{names[0]}")
     process = start("--kube-api", api.access.url)
     until(lambda: len(said(broker, names[0])) == 2)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert asked_to_end(process) == 0
     first, end = said(broker, names[0])
     assert end.launched_ns == first.launched_ns
     assert end.ended_ns is not None
@@ -95,7 +95,9 @@ def test_lives_come_from_a_file_too(broker: Kafka, start: Start, tmp_path: Path)
     path.write_text(f"nodes: [{{{node_of_file}}}]")
     start("--file", str(path))
     until(lambda: said(broker, "from-file"))
-    path.write_text(f"nodes: [{{{node_of_file}, ended: 2025-11-06T09:00:00Z}}]")
+    later = tmp_path / "later.yaml"
+    later.write_text(f"nodes: [{{{node_of_file}, ended: 2025-11-06T09:00:00Z}}]")
+    later.replace(path)  # never half of it
     until(lambda: len(said(broker, "from-file")) == 2)
     life = said(broker, "from-file")[-1]
     assert (life.stated_by, life.layout.gpu_count) == ("file", 4)

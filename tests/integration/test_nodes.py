@@ -12,8 +12,7 @@ from gpuledger.bus import BusSettings
 from gpuledger.contract.identity import NodeKey
 from tests.support.fleet import Node, Sender, ledger, recent_start
 from tests.support.processors import Workers
-
-PATIENCE_S = 60.0
+from tests.support.waiting import PATIENCE_S
 
 
 def nodes(bus: BusSettings, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,8 @@ from tests.support.breaches import breach, publish_breaches
 from tests.support.hooks import Hook, hook
 from tests.support.kafka import create_topic
 from tests.support.notifying import notifying
-from tests.support.sink import committed, until
+from tests.support.sink import committed
+from tests.support.waiting import until
 
 Unique = Callable[[str], str]
 SECRET = "a secret of the test's own"

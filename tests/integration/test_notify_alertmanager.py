@@ -24,7 +24,7 @@ from tests.support.breaches import breach, publish_breaches
 from tests.support.hooks import Hook, hook
 from tests.support.kafka import create_topic
 from tests.support.notifying import notifying
-from tests.support.sink import until
+from tests.support.waiting import until
 
 Unique = Callable[[str], str]
 ROOT = Path(__file__).parents[2]
@@ -159,7 +159,7 @@ def test_the_link_of_a_breach_shows_that_breach_alone(
         assert urllib.parse.urlsplit(page).port == 9093
         (shown,) = urllib.parse.parse_qs(query)["filter"]
         asked = urllib.parse.urlencode({"filter": shown.removeprefix("{").removesuffix("}")})
-        with urllib.request.urlopen(f"{server.url}/api/v2/alerts?{asked}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{server.url}/api/v2/alerts?{asked}", timeout=60) as answer:
             assert [one["labels"]["breach_id"] for one in json.load(answer)] == ["b1"]
 
 

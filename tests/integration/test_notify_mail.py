@@ -24,7 +24,7 @@ from gpuledger.notify.trial import trial
 from tests.support.breaches import breach, publish_breaches
 from tests.support.kafka import create_topic
 from tests.support.notifying import notifying
-from tests.support.sink import until
+from tests.support.waiting import until
 
 NOTICE = trial(1_700_000_000_000_000_000)[0]
 PASSWORD = "correct horse"

@@ -19,7 +19,7 @@ from gpuledger.notify.webhook import Webhook
 from tests.support.breaches import breach, publish_breaches
 from tests.support.hooks import Hook, hook
 from tests.support.kafka import create_topic
-from tests.support.sink import until
+from tests.support.waiting import until
 
 Unique = Callable[[str], str]
 ROUNDED_S = 1  # an attempt says its second

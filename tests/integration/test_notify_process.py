@@ -16,10 +16,10 @@ from gpuledger.bus import BusSettings
 from gpuledger.localstack import Kafka
 from gpuledger.notify.cli import app
 from tests.support.breaches import breach, publish_breaches
-from tests.support.children import tied
+from tests.support.children import asked_to_end, tied
 from tests.support.hooks import Hook, hook
 from tests.support.kafka import create_topic
-from tests.support.sink import until
+from tests.support.waiting import until
 
 RUN = (
     "import sys; from pathlib import Path; from gpuledger.bus import BusSettings;"
@@ -64,11 +64,8 @@ def test_after_kill_9_another_member_delivers_what_is_left(
             first.wait()
         server.status = 200
         second = started(bus, targets, topic, group)
-        try:
-            until(lambda: len({hit.headers["webhook-id"] for hit in server.taken()}) == 6)
-        finally:
-            second.terminate()
-            assert second.wait(60) == 0
+        until(lambda: len({hit.headers["webhook-id"] for hit in server.taken()}) == 6)
+        assert asked_to_end(second) == 0
         over = [hit.json["data"]["breach"]["id"] for hit in server.taken() if "resolved" in hit.json["type"]]
     assert over == ["b0", "b1", "b2"]
 

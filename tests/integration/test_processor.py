@@ -33,8 +33,7 @@ from tests.support.fleet import (
     recent_start,
 )
 from tests.support.processors import Workers
-
-PATIENCE_S = 60.0
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ from gpuledger.processor.protocol import WindowTask
 from gpuledger.processor.window_inputs import inputs_of
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, read_all, recent_start
 from tests.support.processors import Workers
-
-PATIENCE_S = 60.0
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("priced")
 

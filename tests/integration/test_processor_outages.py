@@ -14,8 +14,7 @@ from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, read_all, recent_start
 from tests.support.processors import Workers
-
-PATIENCE_S = 60.0
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("priced")
 

@@ -31,9 +31,9 @@ from tests.support.fleet import (
     recent_start,
 )
 from tests.support.processors import Workers
+from tests.support.waiting import PATIENCE_S
 
 SEED = 20261130
-PATIENCE_S = 120.0
 WINDOWS = 40
 FLOOD = 3_000  # records that are no record
 MAX_MEMORY_KIB = 700 << 10  # of the worker, with Faust and numpy at some 150 MiB

@@ -31,8 +31,8 @@ from gpuledger.contract.records import (
 from gpuledger.contract.wire import unframe
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, read_all, recent_start
 from tests.support.processors import Workers
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 GARBAGE = (b"", b"junk", b"\x00\x00\x00\x00\x01\xff\xff", b"\x00\x7f\xff\xff\xff")
 PARTITIONS = 2
 

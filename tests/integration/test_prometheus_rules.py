@@ -28,7 +28,7 @@ from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse, connect
 from tests.support.charge_sets import HOUR_NS, WINDOW_NS, arrival, charge_set
 from tests.support.children import tied
-from tests.support.sink import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytest_plugins = ["tests.support.warehouse"]
 
@@ -39,7 +39,6 @@ IDLE = (3, {"UUID": "GPU-0", "namespace": "ml", "pod": "pod-0"})
 WORKS = (80, {"UUID": "GPU-1", "namespace": "ml", "pod": "pod-1"})
 FREE = (0, {"UUID": "GPU-2"})
 HOUR_WINDOWS = HOUR_NS // WINDOW_NS
-PATIENCE_S = 240.0
 
 
 def line(labels: dict[str, str], value: float, at_s: float | None = None) -> str:

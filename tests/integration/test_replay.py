@@ -47,10 +47,10 @@ from gpuledger.warehouse import Warehouse
 from tests.support.children import tied
 from tests.support.fleet import Sender, ledger, read_all
 from tests.support.processors import SILENCE_S, Workers
+from tests.support.waiting import PATIENCE_S
 
 pytest_plugins = ["tests.support.warehouse"]
 
-PATIENCE_S = 240.0
 DEAR_NANO = 31_415_926_535
 PARTITIONS = 2
 SPEC = FleetSpec(gpus=24, hours=0.1, seed=11, agent_crashes=20.0, node_ends=0.4)

@@ -56,8 +56,8 @@ from tests.support.children import tied
 from tests.support.fleet import Sender
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.processors import SESSION_S, SILENCE_S
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 150.0
 PARTITIONS = 2
 SPEC = FleetSpec(gpus=32, hours=0.1, seed=5, agent_crashes=20.0, node_ends=0.4)
 SETTINGS = ProcessorSettings(silence_s=SILENCE_S)
@@ -148,7 +148,7 @@ class Processes:
         for process in self.started:
             if process.poll() is None:
                 process.kill()
-                process.wait(10)
+                process.wait()
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_two_workers_come_to_the_same_bytes_though_one_and_the_command_are_kille
     assert len(computed) > 80
     assert charges_of(tmp_path / "many") == computed
     for worker in workers:  # told that it is over
-        worker.wait(30)
+        worker.wait()
     assert not {name for name in PassingTopics(sent.bus).names() if name.startswith(topics.prefix)}
 
 
@@ -272,7 +272,7 @@ def test_a_replay_that_can_not_be_done_or_is_abandoned_leaves_no_topics(
     for name in ReplayTopics("nobodys").all:
         passing.create(name, PARTITIONS)
     done = processes.start("replay-worker", "nobodys", "--abandon")
-    assert done.wait(60) == 0
+    assert done.wait() == 0
     assert not {name for name in passing.names() if name.startswith("gpu.replay.")}
     admin = AdminClient(dict(sent.bus.client_config()))
     for deleted in admin.delete_records([TopicPartition("gpu.telemetry", 0, 9)]).values():

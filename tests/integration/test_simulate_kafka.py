@@ -13,8 +13,8 @@ from gpuledger.simulate import FleetSpec, plan_node
 from gpuledger.simulate.emit import Topics, emit
 from tests.support.fleet import WINDOW_NS, ledger, recent_start
 from tests.support.processors import Workers
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 120.0
 SPEC = FleetSpec(gpus=24, hours=0.05, seed=5, agent_crashes=20.0, node_ends=0.4)
 
 

@@ -21,7 +21,8 @@ from gpuledger.warehouse import Warehouse
 from tests.support.charge_sets import WINDOW_NS, charge_set, recent_window_ns
 from tests.support.children import tied
 from tests.support.kafka import create_topic
-from tests.support.sink import committed, publish, until
+from tests.support.sink import committed, publish
+from tests.support.waiting import until
 
 pytest_plugins = ["tests.support.warehouse"]
 

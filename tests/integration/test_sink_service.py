@@ -21,7 +21,8 @@ from gpuledger.warehouse import Warehouse, connect, migrate
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
 from tests.support.charge_sets import WINDOW_NS, charge_set, ledger_of, recent_window_ns
 from tests.support.kafka import create_topic
-from tests.support.sink import committed, publish, sink_process, until
+from tests.support.sink import committed, publish, sink_process
+from tests.support.waiting import until
 
 pytest_plugins = ["tests.support.warehouse"]
 
@@ -98,7 +99,7 @@ def test_kill_9_at_any_time_loses_nothing_and_doubles_nothing(
             sink.kill9()
     with sink_process(bus, database_url, topic, group) as last:
         publish(bus, topic, sets[-1:])  # so that the last one has work whatever was done before it
-        until(lambda: committed(bus, topic, group, 2) == 1_010, 90)
+        until(lambda: committed(bus, topic, group, 2) == 1_010)
         assert last.terminate() == 0
     assert ledger(warehouse) == ledger_of(sets)
     assert hours_equal(warehouse)
@@ -132,7 +133,7 @@ def test_two_sinks_share_the_work_and_one_dies(
         until(lambda: committed(bus, topic, group, 4) > 0)
         first.kill9()
         publish(bus, topic, sets[301:])
-        until(lambda: committed(bus, topic, group, 4) == 603, 90)
+        until(lambda: committed(bus, topic, group, 4) == 603)
     assert ledger(warehouse) == ledger_of(sets)
 
 

@@ -10,7 +10,8 @@ from gpuledger.bus import BusSettings, Outgoing, Producer
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.sink.source import Source
 from tests.support.kafka import create_topic
-from tests.support.sink import SESSION_TIMEOUT_S, committed, until
+from tests.support.sink import SESSION_TIMEOUT_S, committed
+from tests.support.waiting import until
 
 TOPIC, GROUP = "charges", "a-sink"
 

@@ -279,7 +279,7 @@ def test_a_second_server_on_the_same_data_is_refused(embedded: EmbeddedWarehouse
     path = str(embedded.data_dir / "data")
     second = subprocess.run(
         [sys.executable, "-m", "gpuledger.warehouse", "serve", "--path", path, "--port", "0"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert second.returncode != 0
     assert "another process serves this data path" in second.stderr
@@ -288,7 +288,7 @@ def test_a_second_server_on_the_same_data_is_refused(embedded: EmbeddedWarehouse
 def test_other_addresses_than_loopback_need_a_password(tmp_path: Path) -> None:
     open_to_all = subprocess.run(
         [sys.executable, "-m", "gpuledger.warehouse", "serve", "--path", str(tmp_path), "--host", "0.0.0.0"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert open_to_all.returncode != 0
     assert "set a password" in open_to_all.stderr

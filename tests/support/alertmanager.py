@@ -14,7 +14,7 @@ import yaml
 
 from gpuledger.localstack import free_port
 from tests.support.children import tied
-from tests.support.sink import until
+from tests.support.waiting import until
 
 
 class AlertmanagerProcess:
@@ -58,7 +58,7 @@ class AlertmanagerProcess:
             self._process = None
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
             return json.loads(answer.read())
 
     def alerts(self) -> list[dict[str, Any]]:

@@ -70,7 +70,7 @@ class BudgetWorkers:
         for process in self._processes:
             if process.poll() is None:
                 process.kill()
-                process.wait(10)
+                process.wait()
 
     def await_that(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         """Wait until a condition holds; fails with the workers' logs."""

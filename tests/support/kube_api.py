@@ -7,16 +7,14 @@ import copy
 import json
 import ssl
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
 from gpuledger.kube import KubeAccess
+from tests.support.waiting import PATIENCE_S
 
-WAIT_S = 10.0
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
@@ -110,7 +108,7 @@ class KubeApi:
         self._events.append((self._version, path, kind, copy.deepcopy(item)))
 
     def _do(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(WAIT_S)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     async def _up(self) -> None:
         app = web.Application()
@@ -183,14 +181,6 @@ def _wanted(item: dict[str, Any], request: web.Request) -> bool:
     for name in field.split("."):
         found = found.get(name, {})
     return bool(found == value)
-
-
-def eventually(true: Callable[[], object], within_s: float = WAIT_S) -> None:
-    """Return once it is so."""
-    end = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < end, "it did not come to be"
-        time.sleep(0.01)
 
 
 def pod(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 from gpuledger.bus import BusSettings, committed_offsets
 from gpuledger.contract.errors import KafkaUnavailable
 from gpuledger.contract.topics import TELEMETRY
-from tests.support.children import tied
+from tests.support.children import asked_to_end, tied
 
 SILENCE_S = 3
 SESSION_S = 6
@@ -58,12 +57,11 @@ class Workers:
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """kill -9."""
         process.kill()
-        process.wait(10)
+        process.wait()
 
     def stop(self, process: subprocess.Popen[bytes]) -> int:
         """SIGTERM; its exit code."""
-        process.send_signal(signal.SIGTERM)
-        return process.wait(30)
+        return asked_to_end(process)
 
     def end(self) -> None:
         """End all that still run."""

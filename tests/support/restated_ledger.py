@@ -15,7 +15,7 @@ from tests.support.fleet import WINDOW_NS, Node, Sender, recent_start
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.processors import Workers
 from tests.support.restated_stack import NODES, PATIENCE_S, WINDOWS, SpotNode, Stack
-from tests.support.sink import until
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")

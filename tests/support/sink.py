@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, committed_offsets, framed
 from gpuledger.contract.errors import KafkaUnavailable
 from gpuledger.contract.records import ChargeSet
-from tests.support.children import tied
+from tests.support.children import asked_to_end, tied
 
 SESSION_TIMEOUT_S = 6  # the broker's lower limit
 
@@ -41,8 +40,8 @@ class SinkProcess:
         self.process.wait()
 
     def terminate(self) -> int:
-        self.process.terminate()
-        return self.process.wait(60)
+        """SIGTERM; its exit code."""
+        return asked_to_end(self.process)
 
 
 @contextlib.contextmanager
@@ -74,11 +73,3 @@ def committed(bus: BusSettings, topic: str, group: str, partitions: int) -> int:
     except KafkaUnavailable:  # a broker that has just started does not know its groups yet
         return 0
     return sum(offset or 0 for offset in found.values())
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
-    """Wait for a condition; an AssertionError after ``timeout_s``."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.05)

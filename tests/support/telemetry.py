@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,10 +18,10 @@ from gpuledger.contract.records import EventBatch, Holdings, NodeLifetime, Sampl
 from gpuledger.contract.topics import NODES, TELEMETRY
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka, Registry
-from tests.support.children import tied
+from tests.support.children import asked_to_end, tied
+from tests.support.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
-STOP_S = 30.0
 _CLASSES = {Kind.EVENTS: EventBatch, Kind.SAMPLES: SampleBatch, Kind.HOLDINGS: Holdings}
 
 
@@ -43,12 +42,12 @@ def messages(kafka: Kafka, topic: str) -> list[object]:
     )
     found: list[object] = []
     try:
-        for partition in sorted(consumer.list_topics(topic, timeout=20).topics[topic].partitions):
+        for partition in sorted(consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions):
             place = TopicPartition(topic, partition, 0)
             end = _end(consumer, place)
             consumer.assign([place])
             at = 0
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE_S
             while at < end:
                 message = consumer.poll(1.0)
                 assert time.monotonic() < deadline, f"{topic}/{partition} stands at {at} of {end}"
@@ -62,7 +61,7 @@ def messages(kafka: Kafka, topic: str) -> list[object]:
 
 def _end(consumer: Consumer, place: TopicPartition) -> int:
     """Offset behind the last record; a broker that has just started may not lead its partitions yet."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             return int(consumer.get_watermark_offsets(place, timeout=20)[1])
@@ -123,15 +122,14 @@ class RunningAgent:
         """What it said so far."""
         return self._log.read_text(errors="replace")
 
-    def wait_log(self, text: str, timeout_s: float = 30.0) -> None:
+    def wait_log(self, text: str) -> None:
         """Return once its log has that text."""
-        until(lambda: text in self.log or self.process.poll() is not None, timeout_s)
+        until(lambda: text in self.log or self.process.poll() is not None)
         assert text in self.log, self.log
 
     def stop(self) -> None:
         """SIGTERM, and a clean end."""
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(STOP_S) == 0, self.log
+        assert asked_to_end(self.process) == 0, self.log
 
     def kill9(self) -> None:
         """End it without a warning."""
@@ -155,11 +153,3 @@ def running_agent(
             if process.poll() is None:
                 process.kill()
                 process.wait()
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 30.0, pause_s: float = 0.05) -> None:
-    """Return once the condition holds; fails after that time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(pause_s)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from tests.chaos.links import Link
-from tests.support.telemetry import until
+from tests.support.waiting import until
 
 PATIENCE_S = 20.0
 

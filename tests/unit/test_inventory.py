@@ -17,7 +17,8 @@ from gpuledger.inventory.objects import ClaimFacts, NodeFacts, claim_facts, gpu_
 from gpuledger.inventory.service import Inventory
 from gpuledger.inventory.sources import ClusterSource, FileSource
 from gpuledger.kube import KubeClient, parse_time_ns
-from tests.support.kube_api import CLAIMS, NODES, KubeApi, eventually, node
+from tests.support.kube_api import CLAIMS, NODES, KubeApi, node
+from tests.support.waiting import until
 
 S = 1_000_000_000
 W = 10 * S
@@ -233,13 +234,13 @@ def test_the_inventory_follows_the_cluster(api: KubeApi, clock: ManualClock) -> 
     shelf = Shelf()
     source, inventory = watching(api, shelf, clock)
     api.put(NODES, node())
-    eventually(lambda: inventory.look() or shelf.lives)
+    until(lambda: inventory.look() or shelf.lives)
     api.put(CLAIMS, claim())
-    eventually(lambda: inventory.look() or shelf.lives[KEY].launched_ns == LAUNCHED)
+    until(lambda: inventory.look() or shelf.lives[KEY].launched_ns == LAUNCHED)
     api.delete(NODES, "node-uid")
     clock.advance(5 * S)
     api.delete(CLAIMS, "c-uid")
-    eventually(lambda: inventory.look() or shelf.lives[KEY].ended_ns == NOW + 5 * S)
+    until(lambda: inventory.look() or shelf.lives[KEY].ended_ns == NOW + 5 * S)
     source.stop()
 
 
@@ -248,7 +249,7 @@ def test_a_cluster_without_karpenter_has_no_claims(clock: ManualClock) -> None:
     shelf = Shelf()
     source, inventory = watching(api, shelf, clock)
     api.put(NODES, node())
-    eventually(lambda: inventory.look() or shelf.lives)
+    until(lambda: inventory.look() or shelf.lives)
     assert source.problem == ""
     source.stop()
     api.close()
@@ -258,16 +259,16 @@ def test_nothing_ends_while_the_api_server_is_away(api: KubeApi, clock: ManualCl
     shelf = Shelf()
     api.put(NODES, node())
     source, inventory = watching(api, shelf, clock)
-    eventually(lambda: inventory.look() or shelf.lives)
+    until(lambda: inventory.look() or shelf.lives)
     api.down()
-    eventually(lambda: source.problem)
+    until(lambda: source.problem)
     inventory.look()
     assert shelf.lives[KEY].ended_ns is None
     source.stop()
     api.refuse = 503
     api.up()
     source, inventory = watching(api, shelf, clock)
-    eventually(lambda: source.problem)
+    until(lambda: source.problem)
     assert inventory.look() == [], "nor when it starts anew and can not list"
     source.stop()
 
@@ -278,12 +279,12 @@ def test_a_node_that_went_while_the_inventory_was_away_is_ended_by_the_next(
     shelf = Shelf()
     api.put(NODES, node())
     source, inventory = watching(api, shelf, clock)
-    eventually(lambda: inventory.look() or shelf.lives)
+    until(lambda: inventory.look() or shelf.lives)
     source.stop()
     api.delete(NODES, "node-uid")
     clock.advance(100 * S)
     source, inventory = watching(api, shelf, clock)
-    eventually(lambda: inventory.look() or shelf.lives[KEY].ended_ns == NOW + 100 * S)
+    until(lambda: inventory.look() or shelf.lives[KEY].ended_ns == NOW + 100 * S)
     source.stop()
 
 
@@ -291,7 +292,7 @@ def test_what_kafka_did_not_take_is_said_at_the_next_look(api: KubeApi, clock: M
     shelf = Shelf()
     api.put(NODES, node())
     source, inventory = watching(api, shelf, clock)
-    eventually(lambda: source.statements({}, NOW))
+    until(lambda: source.statements({}, NOW))
     shelf.away = True
     with pytest.raises(KafkaUnavailable):
         inventory.look()

@@ -11,7 +11,8 @@ from gpuledger.contract.clock import ManualClock
 from gpuledger.contract.errors import ConfigError, Unavailable
 from gpuledger.kube import KubeAccess, KubeClient, Reflector
 from gpuledger.kube.reflector import KEEP_GONE_NS
-from tests.support.kube_api import PODS, KubeApi, eventually, pod
+from tests.support.kube_api import PODS, KubeApi, pod
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_only_what_the_selector_chooses_is_kept(api: KubeApi, reflector: Reflect
     api.put(PODS, pod("1", "here"))
     api.put(PODS, pod("2", "elsewhere", node="node-b"))
     reflector.start()
-    eventually(lambda: names(reflector) == ["here"])
+    until(lambda: names(reflector) == ["here"])
 
 
 def test_a_long_list_is_read_page_by_page(api: KubeApi, reflector: Reflector[str]) -> None:
@@ -60,7 +61,7 @@ def test_a_long_list_is_read_page_by_page(api: KubeApi, reflector: Reflector[str
     for number in range(23):
         api.put(PODS, pod(str(number), f"pod-{number:02}"))
     reflector.start()
-    eventually(lambda: names(reflector) == [f"pod-{number:02}" for number in range(23)])
+    until(lambda: names(reflector) == [f"pod-{number:02}" for number in range(23)])
     assert api.count(PODS, watch=False) == 4
 
 
@@ -68,13 +69,13 @@ def test_what_comes_changes_and_goes_is_followed_without_another_list(
     api: KubeApi, reflector: Reflector[str]
 ) -> None:
     reflector.start()
-    eventually(lambda: names(reflector) == [])
+    until(lambda: names(reflector) == [])
     api.put(PODS, pod("1", "one"))
-    eventually(lambda: names(reflector) == ["one"])
+    until(lambda: names(reflector) == ["one"])
     api.put(PODS, pod("1", "renamed"))
-    eventually(lambda: names(reflector) == ["renamed"])
+    until(lambda: names(reflector) == ["renamed"])
     api.delete(PODS, "1")
-    eventually(lambda: names(reflector) == [])
+    until(lambda: names(reflector) == [])
     assert [gone.value for gone in reflector.gone().values()] == ["renamed"]
     assert api.count(PODS, watch=False) == 1
 
@@ -85,12 +86,12 @@ def test_what_went_is_remembered_for_some_minutes(
     for uid in ("1", "2"):
         api.put(PODS, pod(uid, f"pod-{uid}"))
     reflector.start()
-    eventually(lambda: names(reflector) == ["pod-1", "pod-2"])
+    until(lambda: names(reflector) == ["pod-1", "pod-2"])
     api.delete(PODS, "1")
-    eventually(lambda: list(reflector.gone()) == ["1"])
+    until(lambda: list(reflector.gone()) == ["1"])
     clock.advance(KEEP_GONE_NS)
     api.delete(PODS, "2")
-    eventually(lambda: list(reflector.gone()) == ["2"])
+    until(lambda: list(reflector.gone()) == ["2"])
 
 
 def test_a_version_that_is_too_old_leads_to_a_new_list_that_shows_what_went(
@@ -98,13 +99,13 @@ def test_a_version_that_is_too_old_leads_to_a_new_list_that_shows_what_went(
 ) -> None:
     api.put(PODS, pod("1", "one"))
     reflector.start()
-    eventually(lambda: names(reflector) == ["one"] and api.count(PODS, watch=True))
+    until(lambda: names(reflector) == ["one"] and api.count(PODS, watch=True))
     api.down()
     api.delete(PODS, "1")
     api.put(PODS, pod("2", "two"))
     api.forget()
     api.up()
-    eventually(lambda: names(reflector) == ["two"])
+    until(lambda: names(reflector) == ["two"])
     assert [gone.value for gone in reflector.gone().values()] == ["one"]
     assert api.count(PODS, watch=False) == 2
 
@@ -114,48 +115,48 @@ def test_a_server_that_is_away_leaves_the_copy_and_is_found_again(
 ) -> None:
     api.put(PODS, pod("1", "one"))
     reflector.start()
-    eventually(lambda: names(reflector) == ["one"])
+    until(lambda: names(reflector) == ["one"])
     api.down()
-    eventually(lambda: reflector.problem)
+    until(lambda: reflector.problem)
     assert names(reflector) == ["one"]
     api.put(PODS, pod("2", "two"))
     api.up()
-    eventually(lambda: names(reflector) == ["one", "two"])
+    until(lambda: names(reflector) == ["one", "two"])
     assert reflector.problem == ""
     assert api.count(PODS, watch=False) == 1, "it goes on from the version that it had"
 
 
 def test_a_bookmark_moves_the_version_on(api: KubeApi, reflector: Reflector[str]) -> None:
     reflector.start()
-    eventually(lambda: api.count(PODS, watch=True))
+    until(lambda: api.count(PODS, watch=True))
     api.bookmark(PODS)
     version = str(api._version)
     api.put(PODS, pod("9", "elsewhere", node="node-b"))  # none of ours, so only the bookmark tells a version
-    eventually(lambda: reflector._version == version)
+    until(lambda: reflector._version == version)
     api.down()
     api.up()
-    eventually(lambda: any(f"resourceVersion={version}" in text for text in api.requests))
+    until(lambda: any(f"resourceVersion={version}" in text for text in api.requests))
 
 
 def test_an_error_event_of_another_kind_is_a_problem_and_then_a_new_list(
     api: KubeApi, reflector: Reflector[str]
 ) -> None:
     reflector.start()
-    eventually(lambda: api.count(PODS, watch=True))
+    until(lambda: api.count(PODS, watch=True))
     api.say(PODS, "ERROR", {"code": 500, "message": "etcd has no leader", "spec": {"nodeName": "node-a"}})
-    eventually(lambda: "etcd" in reflector.problem)
-    eventually(lambda: reflector.problem == "" and api.count(PODS, watch=False) == 2)
+    until(lambda: "etcd" in reflector.problem)
+    until(lambda: reflector.problem == "" and api.count(PODS, watch=False) == 2)
 
 
 def test_a_pod_that_can_not_be_understood_does_not_end_the_watch(api: KubeApi, clock: ManualClock) -> None:
     with KubeClient(api.access) as client:
         reflector = Reflector(client, PODS, name_of, clock)
         reflector.start()
-        eventually(lambda: api.count(PODS, watch=True))
+        until(lambda: api.count(PODS, watch=True))
         api.say(PODS, "ADDED", {"metadata": {"uid": "1"}})
-        eventually(lambda: "KeyError" in reflector.problem)
+        until(lambda: "KeyError" in reflector.problem)
         api.put(PODS, pod("2", "two"))
-        eventually(lambda: names(reflector) == ["two"])
+        until(lambda: names(reflector) == ["two"])
         reflector.stop()
 
 
@@ -205,9 +206,9 @@ def test_a_watch_over_tls_ends_when_it_is_told_to(tmp_path: Path, clock: ManualC
     with KubeClient(KubeAccess(server.access.url, ca_file=files[0])) as client:
         reflector = Reflector(client, PODS, name_of, clock)
         reflector.start()
-        eventually(lambda: server.count(PODS, watch=True))
+        until(lambda: server.count(PODS, watch=True))
         server.put(PODS, pod("1", "one"))
-        eventually(lambda: names(reflector) == ["one"])
+        until(lambda: names(reflector) == ["one"])
         reflector.stop()
         assert not reflector._thread.is_alive()
     server.close()

@@ -23,7 +23,8 @@ from gpuledger.contract.clock import SystemClock
 from gpuledger.inventory.cli import app as inventory_app
 from gpuledger.inventory.sources import ClusterSource
 from gpuledger.kube import KubeClient
-from tests.support.kube_api import KubeApi, eventually
+from tests.support.kube_api import KubeApi
+from tests.support.waiting import until
 
 DIRECTORY = Path(__file__).parents[2] / "deploy" / "kubernetes"
 FILES = ("namespace.yaml", "agent.yaml", "inventory.yaml")
@@ -139,7 +140,7 @@ def test_the_role_allows_what_the_code_asks_for_and_nothing_else(file: str, api:
     allowed = {(group, name) for r in wanted for group in r["apiGroups"] for name in r["resources"]}
     with contextlib.closing(_Stopping(source)):
         source.start()
-        eventually(lambda: _asked(api) == allowed)
+        until(lambda: _asked(api) == allowed)
     assert all(set(rule["verbs"]) == READ for rule in wanted)
     assert one(file, "ClusterRoleBinding")["roleRef"]["name"] == one(file, "ClusterRole")["metadata"]["name"]
     (subject,) = one(file, "ClusterRoleBinding")["subjects"]

@@ -17,8 +17,9 @@ from gpuledger.contract.records import NodeLayout
 from gpuledger.kube import KubeClient
 from gpuledger.kube.reflector import KEEP_GONE_NS
 from tests.support.agent import POD, POD_PATH, devices, uuid
-from tests.support.kube_api import NODES, PODS, SLICES, KubeApi, eventually, node, pod
+from tests.support.kube_api import NODES, PODS, SLICES, KubeApi, node, pod
 from tests.support.kubelet import Kubelet
+from tests.support.waiting import until
 
 U1 = "11111111-0000-0000-0000-000000000000"
 S = 1_000_000_000
@@ -64,7 +65,7 @@ def test_holders_follow_the_kubelet_and_the_api(
 ) -> None:
     api.put(PODS, pod(U1))
     kubelet.give("train-0", {"nvidia.com/gpu": [uuid(1)]})
-    eventually(lambda: held(source) == [(U1, 1)])
+    until(lambda: held(source) == [(U1, 1)])
     assert source.problem == ""
     kubelet.release("train-0")
     assert held(source) == []
@@ -75,20 +76,20 @@ def test_a_job_that_completed_holds_nothing_though_the_kubelet_lists_it(
 ) -> None:
     api.put(PODS, pod(U1))
     kubelet.give("train-0", {"nvidia.com/gpu": [uuid(1)]})
-    eventually(lambda: held(source) == [(U1, 1)])
+    until(lambda: held(source) == [(U1, 1)])
     api.put(PODS, pod(U1, phase="Succeeded"))
-    eventually(lambda: held(source) == [])
+    until(lambda: held(source) == [])
 
 
 def test_holders_are_not_known_before_both_have_answered(
     source: KubernetesHolders, kubelet: Kubelet, api: KubeApi
 ) -> None:
     kubelet.down()
-    eventually(lambda: api.count(PODS, watch=True))
+    until(lambda: api.count(PODS, watch=True))
     assert held(source) is None
     assert "kubelet.sock" in source.problem
     kubelet.up()
-    eventually(lambda: held(source) == [])
+    until(lambda: held(source) == [])
 
 
 def test_while_the_kubelet_and_the_api_are_away_the_last_good_answer_stays(
@@ -96,10 +97,10 @@ def test_while_the_kubelet_and_the_api_are_away_the_last_good_answer_stays(
 ) -> None:
     api.put(PODS, pod(U1))
     kubelet.give("train-0", {"nvidia.com/gpu": [uuid(1)]})
-    eventually(lambda: held(source) == [(U1, 1)])
+    until(lambda: held(source) == [(U1, 1)])
     kubelet.down()
     api.down()
-    eventually(lambda: held(source) == [(U1, 1)] and PODS in source.problem)
+    until(lambda: held(source) == [(U1, 1)] and PODS in source.problem)
     assert "kubelet.sock" in source.problem
     api.up()
 
@@ -108,14 +109,14 @@ def test_a_pod_that_only_the_kubelet_knows_is_a_problem_that_is_said(
     source: KubernetesHolders, kubelet: Kubelet
 ) -> None:
     kubelet.give("train-0", {"nvidia.com/gpu": [uuid(1)]})
-    eventually(lambda: held(source) == [])
+    until(lambda: held(source) == [])
     assert source.problem == "pod research/train-0 has devices and nobody knows its uid"
 
 
 def test_what_can_be_given_out_is_asked_anew_from_time_to_time(
     source: KubernetesHolders, kubelet: Kubelet, api: KubeApi, clock: ManualClock
 ) -> None:
-    eventually(lambda: held(source) == [])
+    until(lambda: held(source) == [])
     kubelet.offer("nvidia.com/gpu", [f"{uuid(0)}::{n}" for n in range(4)])
     clock.advance(10 * S)
     source.look()
@@ -134,8 +135,8 @@ def test_the_node_s_labels_and_its_slices_are_known(
     spec = {"nodeName": "node-a", "driver": "gpu.nvidia.com", "pool": {"name": "node-a"}, "devices": [device]}
     api.put(SLICES, {"metadata": {"uid": "s", "name": "s"}, "spec": spec})
     kubelet.claim("train-0", "one", "gpu-9")
-    eventually(lambda: held(source) == [(U1, 1)])
-    eventually(lambda: told(source) == ("p5.48xlarge", "i-0abc"))
+    until(lambda: held(source) == [(U1, 1)])
+    until(lambda: told(source) == ("p5.48xlarge", "i-0abc"))
 
 
 def told(source: KubernetesHolders) -> tuple[str, str]:

@@ -8,8 +8,8 @@ import pytest
 
 from gpuledger.agent.holders.podresources import Allocation, ClaimDevice, PodResources
 from gpuledger.contract.errors import Unavailable
-from tests.support.kube_api import eventually
 from tests.support.kubelet import Kubelet
+from tests.support.waiting import until
 
 GPU = "GPU-6f2a1b3c-4d5e-6f70-8192-a3b4c5d6e7f8"
 
@@ -73,7 +73,7 @@ def test_a_kubelet_that_is_away_is_said_and_then_found_again(kubelet: Kubelet, c
     with pytest.raises(Unavailable, match=r"kubelet\.sock"):
         client.list()
     kubelet.up()
-    eventually(lambda: [a.pod for a in listed(client)] == ["train-0"])
+    until(lambda: [a.pod for a in listed(client)] == ["train-0"])
 
 
 def listed(client: PodResources) -> tuple[Allocation, ...]:
