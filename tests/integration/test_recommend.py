@@ -166,15 +166,15 @@ def test_a_team_gets_what_is_its_own_and_the_node_that_it_held_last(warehouse: W
 
 def test_the_command_names_models_of_which_no_slice_is_known(warehouse: Warehouse) -> None:
     charges = charge_set(START, pods=["x"])
-    charges.texts = ["NVIDIA B200" if text == "H100" else text for text in (*charges.texts, "exclusive")]
+    charges.texts = ["NVIDIA GB300" if text == "H100" else text for text in (*charges.texts, "exclusive")]
     charges.sharing[:] = len(charges.texts) - 1
     write(warehouse, [charges])
     options = ["recommend", "--url", str(warehouse.url), "--since", "1h"]
     options += ["--until", _instant(START + HOUR_NS)]
-    assert "No slice and no sharing is recommended on NVIDIA B200" in CliRunner().invoke(app, options).output
+    assert "No slice and no sharing is recommended on NVIDIA GB300" in CliRunner().invoke(app, options).output
     found = CliRunner().invoke(app, [*options, "--json"])
     assert json.loads(found.stdout) == []
-    assert "NVIDIA B200" in found.stderr
+    assert "NVIDIA GB300" in found.stderr
 
 
 def test_slices_that_nobody_can_take_are_no_team_s(warehouse: Warehouse) -> None:

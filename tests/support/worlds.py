@@ -11,7 +11,7 @@ from gpuledger.contract.records import ChargeSet, Device, Pod, PriceBookVersion,
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
 from gpuledger.pricing import Prices
 from gpuledger.recommend import Settings
-from gpuledger.recommend.mig import MigProfile, profiles_of
+from gpuledger.recommend.models import MigProfile, profiles_of
 from gpuledger.simulate import FleetSpec, NodePlan, plan_node
 from gpuledger.simulate.plan import Tenant
 from gpuledger.simulate.profiles import PROFILES, Profile

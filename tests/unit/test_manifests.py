@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from gpuledger.recommend import manifests
-from gpuledger.recommend.mig import full_layout, profiles_of
+from gpuledger.recommend.mig import full_layout
+from gpuledger.recommend.models import profiles_of
 from tests.support.evidence import hours, workload
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -148,11 +148,11 @@ def test_a_slice_has_room_for_the_busiest_hour_and_the_most_memory() -> None:
 
 def test_models_of_which_no_slice_is_known_are_named() -> None:
     """The ledger names them as the driver does."""
-    names = ["NVIDIA H100 NVL", "NVIDIA GH200 480GB", "NVIDIA B200", "NVIDIA H100 80GB HBM3", "Tesla T4", ""]
+    names = ["NVIDIA H20-3e", "NVIDIA GB300", "NVIDIA A40-12Q", "NVIDIA H100 80GB HBM3", "Tesla T4", ""]
     uses = [workload(hours(48, used=0.1), gpu_model=name) for name in names]
     sliced = workload(hours(48, used=0.1), gpu_model="NVIDIA GB200", mig_profile="1g.23gb")
     found = evidence(48, workloads=[*uses, sliced])
-    unknown = ["NVIDIA B200", "NVIDIA GH200 480GB", "NVIDIA H100 NVL"]
+    unknown = ["NVIDIA A40-12Q", "NVIDIA GB300", "NVIDIA H20-3e"]
     assert unknown_models(found) == unknown
     assert ", ".join(unknown) in without_advice(unknown).plain
     slices = ("mig_slice", "time_slicing", "mps")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuledger.recommend.advice import Recommendation
 from gpuledger.recommend.evidence import HOUR_S, Evidence, WorkloadUse
 from gpuledger.recommend.manifests import mig_layout, mps, time_slicing
-from gpuledger.recommend.mig import MigProfile, memory_of_model, profiles_of
+from gpuledger.recommend.models import MigProfile, memory_of_model, profiles_of
 from gpuledger.recommend.rules.runs import STILL_THERE_S, part
 from gpuledger.recommend.saving import saving
 from gpuledger.recommend.settings import Settings
