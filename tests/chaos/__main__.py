@@ -16,9 +16,11 @@ from functools import partial
 from pathlib import Path
 
 from gpuledger.contract.topics import TELEMETRY
+from tests.chaos.changes import steps
 from tests.chaos.faults import Step, schedule
+from tests.chaos.settings import APPLICATION
 from tests.chaos.verdict import Verdict, behind, end_nodes, judge, rest
-from tests.chaos.world import APPLICATION, World
+from tests.chaos.world import World
 
 MOST_SHOWN = 30
 WARM_S = 3.0  # before the first fault
@@ -88,10 +90,13 @@ def one(world: World, seed: int, seconds: float, only: Sequence[str], say: Calla
     """The faults of one seed in a world that runs, and what came of it."""
     say(f"seed {seed}: {seconds:g} s of faults, {len(world.nodes)} nodes, {len(world.workers)} workers")
     verdict = Verdict()
+    world.begin_changes(seed)
+    world.close_a_month()
     world.wait_until(lambda: False, WARM_S)
     names = [*world.targets, *world.links, *world.disks, "inserts-warehouse", "log"]
     targets = sorted(name for name in names if not only or name.partition("-")[0] in only)
-    _break(world, schedule(seed, seconds, targets), seconds, say)
+    faults, beside = schedule(seed, seconds, targets), steps(seed, seconds)
+    _break(world, sorted([*faults, *beside], key=lambda step: step.at_s), seconds, say)
     say("no more faults; the nodes end")
     end_nodes(world, verdict)
     began = time.monotonic()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from gpuledger.bus import PartitionReader
 from gpuledger.contract import topics
-from tests.chaos.world import PARTITIONS, World
+from tests.chaos.settings import PARTITIONS
+from tests.chaos.world import World
 
 CALM_S = 10.0  # between two kills, so that each begins with everybody at work
 LIMIT_S = 180.0

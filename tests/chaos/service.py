@@ -59,6 +59,15 @@ class Service(Server):
         """What it said last, where it ended by itself."""
         if self._process is None or self._process.poll() is None:
             return None
+        return Ended(self.name, self._process.returncode, self.said())
+
+    @property
+    def status(self) -> int | None:
+        """The exit status of one that has ended; None where it runs, or never did."""
+        return self._process.poll() if self._process is not None else None
+
+    def said(self) -> str:
+        """The most telling line of its log."""
         lines = [line for line in self.log_path.read_text(errors="replace").splitlines() if line.strip()]
         telling = [line for line in lines if "Error" in line or "Fenced" in line] or lines
-        return Ended(self.name, self._process.returncode, telling[-1][-300:] if telling else "")
+        return telling[-1][-300:] if telling else ""

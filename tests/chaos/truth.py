@@ -11,14 +11,16 @@ import numpy as np
 
 from gpuledger.attribution import NodeWindow, charge_windows
 from gpuledger.attribution.window import WindowState
-from gpuledger.bus import BusSettings, Incoming, PartitionReader
+from gpuledger.bus import BusSettings, Incoming, PartitionReader, Placed
 from gpuledger.contract import topics
+from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.headers import Kind, RecordHeaders
 from gpuledger.contract.identity import NodeKey, RecordId
 from gpuledger.contract.records import (
     ChargeSet,
     DeadLetter,
     EventBatch,
+    Generation,
     Holdings,
     NodeLayout,
     NodeLifetime,
@@ -31,11 +33,13 @@ from gpuledger.contract.revision import Revision
 from gpuledger.contract.windows import NS_PER_S
 from gpuledger.contract.wire import unframe
 from gpuledger.pricing import Prices, Teams
-from tests.chaos.world import WINDOW_S
+from tests.chaos.settings import WINDOW_S
 
 WINDOW_NS = WINDOW_S * NS_PER_S
 AT_ONCE = 200  # windows in one call of the core
+NS_PER_MS = 1_000_000
 Place = tuple[NodeKey, int]
+Input = tuple[RecordId, int]  # with its mend number
 R = TypeVar("R")
 _CLASS: Mapping[Kind, type[EventBatch] | type[SampleBatch] | type[Holdings]] = {
     Kind.EVENTS: EventBatch,
@@ -52,12 +56,17 @@ class Life(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A record of gpu.telemetry."""
+    """A record of gpu.telemetry; no body where it can not be read."""
 
     partition: int
     offset: int
     headers: RecordHeaders
-    body: EventBatch | SampleBatch | Holdings
+    body: EventBatch | SampleBatch | Holdings | None
+
+    @property
+    def place(self) -> Placed:
+        """Where it lies."""
+        return Placed(topics.TELEMETRY, self.partition, self.offset)
 
 
 class Ledger(NamedTuple):
@@ -65,6 +74,8 @@ class Ledger(NamedTuple):
 
     sets: Mapping[Place, ChargeSet]
     contents: Mapping[tuple[NodeKey, int, int], set[bytes]]
+    told: Sequence[tuple[int, ChargeSet]]
+    """When each reached Kafka (Unix ns), and what it says; those of a node in their order."""
 
 
 class Log:
@@ -78,7 +89,10 @@ class Log:
         self.letters = [letter for _, letter in self._all(topics.DEAD_LETTERS, DeadLetter)]
         self.prices = Prices([version for _, version in self._all(topics.PRICES, PriceBookVersion)])
         self.teams = Teams([version for _, version in self._all(topics.TEAMS, TeamMapVersion)])
+        self.generations = [one for _, one in self._all(topics.GENERATIONS, Generation)]
         self.ledger = self._ledger()
+        self.unreadable: list[Seen] = []
+        """Every one of them, repeats too."""
         self._seen = self._telemetry()
 
     def expected(self) -> dict[Place, ChargeSet]:
@@ -91,24 +105,45 @@ class Log:
             layout: NodeLayout | None = None
             for start in range(life.launched_ns // WINDOW_NS * WINDOW_NS, end, WINDOW_NS):
                 inputs = sorted(self._seen.get((node, start), {}).values(), key=lambda seen: seen.offset)
-                frames = [s.body for s in inputs if isinstance(s.body, Holdings) and s.body.keyframe]
+                bodies = [seen.body for seen in usable(inputs)]
+                frames = [body for body in bodies if isinstance(body, Holdings) and body.keyframe]
                 layout = frames[0].layout if frames else layout
-                windows.append(_window(node, start, inputs, layout, life))
+                windows.append(_window(node, start, inputs, layout, life, self.generation_of(node, start)))
         sets = []
         for at in range(0, len(windows), AT_ONCE):
             charges = charge_windows(windows[at : at + AT_ONCE], self.prices, self.teams)
             sets += [outcome.to_record() for outcome in charges]
         return {(NodeKey(s.cluster, s.node), s.window_start_ns): s for s in sets}
 
-    def _telemetry(self) -> Mapping[Place, Mapping[RecordId, Seen]]:
-        found: dict[Place, dict[RecordId, Seen]] = defaultdict(dict)
+    def mended(self) -> set[RecordId]:
+        """Records that could not be read and of which a copy can."""
+        refused = {seen.headers.id for seen in self.unreadable}
+        inputs = [seen for window in self._seen.values() for seen in window.values()]
+        return {seen.headers.id for seen in usable(inputs)} & refused
+
+    def generation_of(self, node: NodeKey, start_ns: int) -> Generation | None:
+        """The greatest that was announced for a window."""
+        over = [
+            one
+            for one in self.generations
+            if one.from_ns <= start_ns < one.to_ns and (not one.clusters or node.cluster in one.clusters)
+        ]
+        return max(over, key=lambda one: one.number, default=None)
+
+    def _telemetry(self) -> Mapping[Place, Mapping[Input, Seen]]:
+        found: dict[Place, dict[Input, Seen]] = defaultdict(dict)
         for message in self._messages(topics.TELEMETRY):
             headers = RecordHeaders.from_kafka(message.key, message.headers)
-            body = decode(_CLASS[headers.kind], unframe(message.value or b"")[1])
+            try:
+                body = decode(_CLASS[headers.kind], unframe(message.value or b"")[1])
+            except BadRecord:
+                body = None
+            seen = Seen(message.partition, message.offset, headers, body)
+            self.unreadable += [seen] if body is None else []
             self.records += 1
             known = found[headers.id.node_key, headers.window_start_ns]
-            self.repeats += headers.id in known
-            known.setdefault(headers.id, Seen(message.partition, message.offset, headers, body))
+            self.repeats += (headers.id, headers.mend) in known
+            known.setdefault((headers.id, headers.mend), seen)
         return found
 
     def _lives(self) -> dict[NodeKey, Life]:
@@ -126,12 +161,14 @@ class Log:
     def _ledger(self) -> Ledger:
         sets: dict[Place, ChargeSet] = {}
         contents: dict[tuple[NodeKey, int, int], set[bytes]] = defaultdict(set)
+        told: list[tuple[int, ChargeSet]] = []
         for message, charges in self._all(topics.CHARGES, ChargeSet):
+            told.append((message.timestamp_ms * NS_PER_MS, charges))
             place = NodeKey(charges.cluster, charges.node), charges.window_start_ns
             contents[(*place, rank(charges))].add(bytes(unframe(message.value or b"")[1]))
             if place not in sets or rank(charges) >= rank(sets[place]):
                 sets[place] = charges
-        return Ledger(sets, contents)
+        return Ledger(sets, contents, told)
 
     def _all(self, topic: str, cls: type[R]) -> Iterator[tuple[Incoming, R]]:
         for message in self._messages(topic):
@@ -143,27 +180,46 @@ class Log:
                 yield from reader.read_to_end(topic, partition)
 
 
+def usable(inputs: Sequence[Seen]) -> list[Seen]:
+    """What a window is charged from: of each identity the first that can be read."""
+    found: dict[RecordId, Seen] = {}
+    for seen in inputs:
+        if seen.body is not None:
+            found.setdefault(seen.headers.id, seen)
+    return list(found.values())
+
+
 def _window(
-    node: NodeKey, start: int, inputs: Sequence[Seen], layout: NodeLayout | None, life: Life
+    node: NodeKey,
+    start: int,
+    inputs: Sequence[Seen],
+    layout: NodeLayout | None,
+    life: Life,
+    generation: Generation | None,
 ) -> NodeWindow:
-    parts = [seen.headers for seen in inputs if not seen.headers.amendment]
+    read = usable(inputs)
+    refused = {seen.headers.id for seen in inputs} - {seen.headers.id for seen in read}
+    parts = [seen.headers for seen in read if not seen.headers.amendment]
     lasts = [headers.part for headers in parts if headers.last]
     epochs = {headers.id.epoch for headers in parts}
     whole = lasts and sorted(headers.part for headers in parts) == list(range(lasts[0] + 1))
     state: WindowState = "unobserved"
     if inputs:
         state = "complete" if whole and len(epochs) == 1 else "incomplete"
-    bodies = [seen.body for seen in inputs]
+    if refused:
+        state = "refused"
+    bodies = [seen.body for seen in read] if not refused else []
     return NodeWindow(
         cluster=node.cluster,
         node=node.node,
         window_start_ns=start,
         window_length_ns=WINDOW_NS,
-        revision=Revision(0, len(inputs), 0, 1),
+        revision=Revision(generation.number if generation is not None else 0, len(inputs), 0, 1),
         state=state,
         holdings=[body for body in bodies if isinstance(body, Holdings)],
         events=[body for body in bodies if isinstance(body, EventBatch)],
         samples=[body for body in bodies if isinstance(body, SampleBatch)],
+        refused=sum(seen.headers.id in refused for seen in inputs),
         layout=layout,
         life_start_ns=life.launched_ns if life.launched_ns > start else None,
         life_end_ns=life.ended_ns
@@ -171,6 +227,8 @@ def _window(
         else None,
         partition=inputs[0].partition if inputs else -1,
         offset_ranges=_ranges([seen.offset for seen in inputs]),
+        price_version=generation.price_version if generation is not None else None,
+        team_version=generation.team_version if generation is not None else None,
     )
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuledger.bus import PartitionReader, committed_offsets
 from gpuledger.contract import topics
 from gpuledger.contract.errors import GpuledgerError
-from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import NodeKey
-from gpuledger.contract.money import cost, nano_from_decimal
-from gpuledger.contract.records import ChargeSet, decode
-from gpuledger.contract.wire import unframe
-from tests.chaos import budgets, rows, truth
-from tests.chaos.world import APPLICATION, CLUSTER, SINK_GROUP, WINDOW_S, World
+from gpuledger.contract.money import nano_from_decimal
+from gpuledger.contract.records import ChargeSet
+from gpuledger.deadletters.book import source_of
+from gpuledger.deadletters.notes import is_note
+from tests.chaos import budgets, months, rows, truth
+from tests.chaos.settings import APPLICATION, CLUSTER, SINK_GROUP, WINDOW_S
+from tests.chaos.tail import Tail
+from tests.chaos.world import World
 
-PRICE_NANO_PER_HOUR = nano_from_decimal("12.29")  # deploy/demo/prices.yaml
 DEVICES = 3  # of a simulated node
 REST_S = 120.0  # for the broker to come back, the spools to drain, members to be given up, windows to close
 JUDGED_S = 15.0
@@ -49,16 +52,18 @@ def behind(world: World, group: str, topic: str) -> int | None:
 
 
 def end_nodes(world: World, verdict: Verdict) -> None:
-    """Every node but the last ends properly; the last one vanishes without a word."""
+    """Every node but the last ends properly; the last one vanishes without a word. What was begun is done."""
     world.kafka.wait_ready()
     world.registry.wait_ready()
     world.warehouse.wait_ready()
+    world.call_again()
     *proper, vanishing = world.nodes
     world.kill(vanishing)
     world.end_nodes(proper, LAST_WINDOWS_S)
     for ended in world.ended:
         if "node" in ended.name:
             verdict.wrong.append(f"an agent ended by itself: {ended}")
+    verdict.wrong += world.finish_changes()
 
 
 def rest(world: World, verdict: Verdict) -> None:
@@ -68,7 +73,18 @@ def rest(world: World, verdict: Verdict) -> None:
         verdict.check(
             done, f"{group} is stuck: {behind(world, group, topic)} records of {topic} not finished"
         )
-    verdict.check(world.wait_until(lambda: is_swept(world), REST_S), "the vanished node's windows stay open")
+    tail = Tail(world.bus)
+    vanished = NodeKey(CLUSTER, world.nodes[-1])
+    verdict.check(
+        world.wait_until(lambda: _has_read(tail) and tail.is_swept(vanished), REST_S),
+        "the vanished node's windows stay open",
+    )
+    verdict.check(
+        world.wait_until(lambda: _has_read(tail) and not tail.behind_generations(), REST_S),
+        f"{tail.behind_generations()} windows are not restated",
+    )
+    closed_ns = max((version.active_from_ns for version in world.closed), default=0)
+    world.wait_until(lambda: time.time_ns() > closed_ns, REST_S)
     world.stop_all(world.workers)
     done = world.wait_until(lambda: behind(world, SINK_GROUP, topics.CHARGES) == 0, REST_S)
     verdict.check(done, "the sink is stuck")
@@ -80,25 +96,12 @@ def rest(world: World, verdict: Verdict) -> None:
         )
 
 
-def is_swept(world: World) -> bool:
-    """Whether the last window that the vanished node spoke of is charged: the clock alone closes it."""
-    node = NodeKey(CLUSTER, world.nodes[-1])
+def _has_read(tail: Tail) -> bool:
     try:
-        with PartitionReader(world.bus, "chaos-verdict") as reader:
-            spoken, charged = (
-                [
-                    message
-                    for partition in range(reader.partitions(topic))
-                    for message in reader.read_to_end(topic, partition)
-                    if message.key == node.key
-                ]
-                for topic in (topics.TELEMETRY, topics.CHARGES)
-            )
+        tail.read()
     except GpuledgerError:
         return False
-    starts = [RecordHeaders.from_kafka(m.key, m.headers).window_start_ns for m in spoken]
-    closed = [decode(ChargeSet, unframe(m.value or b"")[1]).window_start_ns for m in charged]
-    return max(starts, default=0) <= max(closed, default=0)
+    return True
 
 
 def judge(world: World, verdict: Verdict) -> None:
@@ -107,9 +110,7 @@ def judge(world: World, verdict: Verdict) -> None:
     wanted, ledger = log.expected(), log.ledger
     double = [key for key, contents in ledger.contents.items() if len(contents) > 1]
     verdict.check(not double, f"two contents at one revision: {double[:5]}")
-    verdict.check(
-        not log.letters, f"dead letters: {[(x.stage, x.reason, x.detail) for x in log.letters[:5]]}"
-    )
+    _check_letters(log, verdict)
     missing = sorted(wanted.keys() - ledger.sets.keys())
     verdict.check(not missing, f"{len(missing)} windows were never charged: {missing[:5]}")
     beyond = {place: ledger.sets[place].state for place in ledger.sets.keys() - wanted.keys()}
@@ -119,11 +120,11 @@ def judge(world: World, verdict: Verdict) -> None:
         got, right = ledger.sets[place], wanted[place]
         if found := truth.differences(got, right):
             verdict.wrong.append(f"{place}: {got.state}, not {right.state}; columns {found}")
-    found = rows.differences(rows.of_warehouse(world.warehouse.port), rows.of_sets(wanted.values()))
-    verdict.check(not found, "the warehouse differs: " + "; ".join(found))
+    _check_rows(world, wanted, verdict)
     hourly, summed = (_sorted(rows.ask(world.warehouse.port, query)) for query in rows.HOURS)
     verdict.check(hourly == summed, "charges_hourly is not what charges sum up to")
     _check_totals(world, log, verdict)
+    _check_months(world, log, verdict)
     if world.counters:
         _check_breaches(world, log, verdict)
     states = Counter(charges.state for charges in wanted.values())
@@ -134,6 +135,19 @@ def judge(world: World, verdict: Verdict) -> None:
         "charge sets": sum(1 for _ in ledger.contents),
         "ended by themselves": Counter(ended.name for ended in world.ended),
     }
+
+
+def _check_rows(world: World, wanted: Mapping[truth.Place, ChargeSet], verdict: Verdict) -> None:
+    """Row by row; heads of a generation wait for each other a moment longer."""
+    right = rows.of_sets(wanted.values())
+    found: list[str] = []
+
+    def agree() -> bool:
+        found[:] = rows.differences(rows.of_warehouse(world.warehouse.port), right)
+        return not found
+
+    world.wait_until(agree, JUDGED_S)
+    verdict.check(not found, "the warehouse differs: " + "; ".join(found))
 
 
 def _check_totals(world: World, log: truth.Log, verdict: Verdict) -> None:
@@ -149,11 +163,39 @@ def _check_totals(world: World, log: truth.Log, verdict: Verdict) -> None:
         if ended_ns is None:
             verdict.check(name == world.nodes[-1], f"{name} has no end in gpu.nodes")
             ended_ns = max(start for key, start in log.ledger.sets if key == node) + truth.WINDOW_NS
-        owed = DEVICES * cost(PRICE_NANO_PER_HOUR, life.launched_ns, ended_ns)
+        owed = DEVICES * world.line.owed(life.launched_ns, ended_ns)
         charged = nano_from_decimal(totals[name]["total"])
         verdict.check(charged == owed, f"{name}: {charged} nano charged, {owed} owed")
         lived = DEVICES * (ended_ns - life.launched_ns)
         verdict.check(int(totals[name]["ns"]) == lived, f"{name}: {totals[name]['ns']} ns, lived {lived}")
+
+
+def _check_letters(log: truth.Log, verdict: Verdict) -> None:
+    """Each record that nobody can read was told of, nothing else was, and each was mended."""
+    refusals = [letter for letter in log.letters if not is_note(letter)]
+    lying = {seen.place for seen in log.unreadable}
+    strange = [(x.stage, x.reason, x.detail) for x in refusals if source_of(x) not in lying]
+    verdict.check(not strange, f"dead letters: {strange[:5]}")
+    places = {source_of(letter) for letter in refusals}
+    told = {seen.headers.id for seen in log.unreadable if seen.place in places}
+    untold = {seen.headers.id for seen in log.unreadable} - told
+    verdict.check(not untold, f"refused and not told of: {untold}")
+    verdict.check(log.mended() >= told, f"not mended: {told - log.mended()}")
+    verdict.facts["refused and mended"] = len(told)
+
+
+def _check_months(world: World, log: truth.Log, verdict: Verdict) -> None:
+    """What was booked stays, and the months sum to the recomputation."""
+    found = months.booked(world.warehouse.port)
+    verdict.wrong += months.wrong(found, world.closed, log.ledger.told)
+    now = found.of(version.closed_through for version in world.closed)
+    earlier = {place: amounts for place, amounts in now.items() if place[1] in world.booked_months}
+    verdict.wrong += months.changed(world.booked, earlier)
+    world.booked, world.booked_months = dict(now), {version.closed_through for version in world.closed}
+    bookings, hourly = (_sorted(rows.ask(world.warehouse.port, query)) for query in months.SUMS)
+    verdict.check(bookings == hourly, "the months do not sum to charges_hourly")
+    verdict.facts["generations"] = len(log.generations)
+    verdict.facts["sets behind the close of their month"] = months.corrected(world.closed, log.ledger.told)
 
 
 def _check_breaches(world: World, log: truth.Log, verdict: Verdict) -> None:

@@ -15,27 +15,22 @@ from gpuledger.localstack import Kafka, Registry, Server
 from gpuledger.localstack.server import LOOPBACK, START_TIMEOUT_S
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
 from tests.chaos import budgets
+from tests.chaos.changes import Changes
 from tests.chaos.disks import Disk
 from tests.chaos.doings import Faults
 from tests.chaos.links import Link
 from tests.chaos.service import Ended, Service
+from tests.chaos.settings import APPLICATION, CLUSTER, PARTITIONS, SESSION_S, SILENCE_S, SINK_GROUP, WINDOW_S
 from tests.chaos.stepped import CLOCK
 
 ROOT = Path(__file__).resolve().parents[2]
-CLUSTER = "chaos"
-APPLICATION = "chaos-processor"
-SINK_GROUP = "gpuledger-sink"
-WINDOW_S = 2  # many windows in a short run
-SILENCE_S = 3  # of a node: some restarts of an agent are longer, some shorter
-SESSION_S = 6  # the broker's lower limit: a frozen member is given up soon
-PARTITIONS = 2
 COMMAND_S = 90
 WAREHOUSE_DISK_BYTES = 1 << 30  # of memory, as far as it is used
 NODES_DISK_BYTES = 64 << 20
 EPOCH_BEGINS = '"epoch_begins"'  # what an agent logs once it works
 
 
-class World(Faults):
+class World(Faults, Changes):
     """Broker, registry, warehouse, workers, sink, budgets and agents under one name each.
 
     The warehouse and the agents have small disks of their own where this process may mount them.
@@ -44,6 +39,7 @@ class World(Faults):
     def __init__(
         self, directory: Path, nodes: int, workers: int, session_s: int = SESSION_S, counters: int = 1
     ) -> None:
+        super().__init__()
         self.directory = directory
         self.disks = {
             "disk-warehouse": Disk(directory / "warehouse", WAREHOUSE_DISK_BYTES),
@@ -94,6 +90,7 @@ class World(Faults):
             "GPULEDGER_KAFKA_BOOTSTRAP": self.bus.kafka_bootstrap,
             "GPULEDGER_REGISTRY_URL": self.bus.registry_url,
             "GPULEDGER_WAREHOUSE_URL": warehouse_url,
+            "GPULEDGER_PROCESSOR_WINDOW_S": str(WINDOW_S),
         }
         documents = [str(ROOT / "deploy" / "demo" / name) for name in ("prices.yaml", "teams.yaml")]
         (self.directory / "budgets.yaml").write_text(budgets.document())
@@ -109,7 +106,6 @@ class World(Faults):
         for worker in self.workers:
             more = {
                 "GPULEDGER_PROCESSOR_APPLICATION": APPLICATION,
-                "GPULEDGER_PROCESSOR_WINDOW_S": str(WINDOW_S),
                 "GPULEDGER_PROCESSOR_SILENCE_S": str(SILENCE_S),
                 "GPULEDGER_PROCESSOR_MARK_INTERVAL_S": "1",
                 "GPULEDGER_PROCESSOR_SESSION_TIMEOUT_S": str(self._session_s),
@@ -134,6 +130,11 @@ class World(Faults):
             elif not server.running:
                 server.begin()
         self.wait_until(lambda: all(self.epochs(node) for node in self.nodes), START_TIMEOUT_S)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """See Changes."""
+        return self._env
 
     def begin_anew(self) -> None:
         """New nodes on the same stack, once the others have ended; what they sent stays in the ledger."""
@@ -220,6 +221,7 @@ class World(Faults):
             self.targets[name].stop()
         for name in list(self.twins):
             self.untwin(name)
+        self.end_commands()
         for link in self.links.values():
             link.close()
         for disk in self.disks.values():

@@ -1,0 +1,64 @@
+"""What has come to Kafka so far, read as it grows: what a run waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuledger.bus import BusSettings, Incoming, PartitionReader
+from gpuledger.contract import topics
+from gpuledger.contract.headers import RecordHeaders
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.records import ChargeSet, Generation, decode
+from gpuledger.contract.wire import unframe
+
+
+class Tail:
+    """Reads from where it last stopped. Each method raises GpuledgerError while nobody answers."""
+
+    def __init__(self, bus: BusSettings) -> None:
+        self._bus = bus
+        self._next: dict[tuple[str, int], int] = {}
+        self._spoken: dict[NodeKey, int] = {}
+        self._charged: dict[tuple[NodeKey, int], int] = {}
+        self._generations: list[Generation] = []
+
+    def read(self) -> None:
+        """All that has come since."""
+        with PartitionReader(self._bus, "chaos-tail") as reader:
+            for message in self._new(reader, topics.GENERATIONS):
+                self._generations.append(decode(Generation, unframe(message.value or b"")[1]))
+            for message in self._new(reader, topics.TELEMETRY):
+                headers = RecordHeaders.from_kafka(message.key, message.headers)
+                node, start = headers.id.node_key, headers.window_start_ns
+                self._spoken[node] = max(start, self._spoken.get(node, 0))
+            for message in self._new(reader, topics.CHARGES):
+                charges = decode(ChargeSet, unframe(message.value or b"")[1])
+                place = NodeKey(charges.cluster, charges.node), charges.window_start_ns
+                self._charged[place] = max(charges.generation, self._charged.get(place, 0))
+
+    def has_charged(self, node: NodeKey) -> bool:
+        """Whether some window of a node is charged."""
+        return any(key == node for key, _ in self._charged)
+
+    def is_swept(self, node: NodeKey) -> bool:
+        """Whether the last window that a node spoke of is charged."""
+        last = max((start for key, start in self._charged if key == node), default=0)
+        return self._spoken.get(node, 0) <= last
+
+    def behind_generations(self) -> int:
+        """Charged windows of which a greater generation is announced than they were charged with."""
+        return sum(
+            any(
+                one.number > generation
+                and one.from_ns <= start < one.to_ns
+                and (not one.clusters or node.cluster in one.clusters)
+                for one in self._generations
+            )
+            for (node, start), generation in self._charged.items()
+        )
+
+    def _new(self, reader: PartitionReader, topic: str) -> Iterator[Incoming]:
+        for partition in range(reader.partitions(topic)):
+            for message in reader.read_to_end(topic, partition, self._next.get((topic, partition))):
+                self._next[topic, partition] = message.offset + 1
+                yield message
