@@ -27,7 +27,8 @@ class DeviceSpec:
     most its CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of the SMs). `switch_ns` of busy time that
     belongs to no process passes at each change of process. `gpm` says whether the profiling counters of
     NVML (nvmlGpm*) exist; boards before Hopper have none. With `mig_parent` (the index of a device before it)
-    it is a MIG instance: a device of its own for CUDA, and for NVML an instance of that GPU.
+    it is a MIG instance: a device of its own for CUDA, and for NVML an instance of that GPU, which lies on
+    `placement`, (first slot, slots) of it; without that NVML may not say where.
     """
 
     name: str = "NVIDIA H100 80GB HBM3"
@@ -47,6 +48,7 @@ class DeviceSpec:
     compute_instance: int = 0
     slices: int = 0
     profile: str = ""
+    placement: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what gpud would refuse, before anything is started."""
@@ -79,11 +81,14 @@ class DeviceSpec:
             fields["compute_instance"] = self.compute_instance
             fields["slices"] = self.slices
             fields["profile"] = self.profile
+            if self.placement is not None:
+                fields["placement_start"], fields["placement_size"] = self.placement
         return ";".join(f"{key}={value}" for key, value in fields.items())
 
 
-def mig_slice(parent: int, gpu_instance: int, slices: int = 1) -> DeviceSpec:
-    """A MIG instance of an H100 at index `parent`: by default the smallest, one of seven slices."""
+def mig_slice(parent: int, gpu_instance: int, slices: int = 1, start: int | None = None) -> DeviceSpec:
+    """A MIG instance of an H100 at index `parent`: by default the smallest, one of seven slices. ``start``:
+    the first of the GPU's eight slots that it lies on."""
     memory_gib = {1: 10, 2: 20, 3: 40, 4: 40, 7: 80}[slices]
     return DeviceSpec(
         sms={1: 16, 2: 32, 3: 60, 4: 64, 7: 132}[slices],
@@ -92,6 +97,7 @@ def mig_slice(parent: int, gpu_instance: int, slices: int = 1) -> DeviceSpec:
         gpu_instance=gpu_instance,
         slices=slices,
         profile=f"{slices}g.{memory_gib}gb",
+        placement=None if start is None else (start, {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}[slices]),
     )
 
 

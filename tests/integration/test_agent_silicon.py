@@ -65,6 +65,17 @@ def test_instances_are_devices_of_their_own_and_their_gpu_is_divided() -> None:
         assert session.devices[1].model == "NVIDIA H100 80GB HBM3"
 
 
+def test_the_layout_says_where_instances_lie_and_where_one_slice_may_begin() -> None:
+    instances = [mig_slice(0, 1, 3, start=4), mig_slice(0, 9, start=2)]
+    with Emulator([H100, *instances]) as emulator, sampling(emulator) as (session, _):
+        gpu, wide, narrow = session.devices
+    assert (gpu.slice_starts, gpu.slice_size) == (0b111_1111, 1)
+    assert (wide.placement_start, wide.placement_size) == (4, 4)
+    assert (narrow.placement_start, narrow.placement_size) == (2, 1)
+    with Emulator([H100, mig_slice(0, 7)]) as emulator, sampling(emulator) as (session, _):
+        assert (session.devices[1].placement_start, session.devices[1].placement_size) == (-1, 0)
+
+
 def test_sm_active_is_declared_of_the_devices_that_have_it() -> None:
     with Emulator([H100, H100, T4, mig_slice(1, 7)]) as emulator, sampling(emulator) as (session, _):
         declared = {device.uuid: device.sm_active_declared for device in session.devices}

@@ -92,6 +92,73 @@ def test_only_those_with_more_memory_than_sms_strand_slices():
     assert row_of(charges, reason="stranded")["mig_profile"] == "1g.20gb#1+1g.20gb#2+1g.20gb#3"
 
 
+H100_PLACES = {"slice_starts": 0b111_1111, "slice_size": 1}  # nvidia-smi mig -lgipp: {0,1,2,3,4,5,6}:1
+
+
+def at(start, size):
+    return {"placement_start": start, "placement_size": size}
+
+
+def test_an_instance_in_an_unlucky_place_strands_a_slice():
+    """3g.40gb at slot 0 lies on 0 to 3, and of 4 to 7 an instance can not begin in the last: three of the
+    four SM slices that are left find a place. At slot 4 it lies on 4 to 7, and all four do."""
+    unlucky = charge([held(layout(instance(1, "3g.40gb", 3, 40, **at(0, 4)), **H100_PLACES))])
+    assert parts(unlucky, 7) == {"MIG-1": 3, "free": 3, "stranded": 1}
+    assert row_of(unlucky, reason="stranded")["mig_profile"] == "3g.40gb#1"
+    lucky = charge([held(layout(instance(1, "3g.40gb", 3, 40, **at(4, 4)), **H100_PLACES))])
+    assert parts(lucky, 7) == {"MIG-1": 3, "free": 4}
+
+
+def test_of_two_halves_the_one_that_strands_the_slice_is_named():
+    halves = [instance(1, "3g.40gb", 3, 40, **at(0, 4)), instance(2, "3g.40gb", 3, 40, **at(4, 4))]
+    charges = charge([held(layout(*halves, **H100_PLACES))])
+    assert parts(charges, 7) == {"MIG-1": 3, "MIG-2": 3, "stranded": 1}
+    assert row_of(charges, reason="stranded")["mig_profile"] == "3g.40gb#1"
+
+
+def test_a_wide_instance_strands_a_slice_but_at_the_end_of_the_gpu():
+    """1g.20gb takes two slots: at 6 the second is one in which nothing could begin anyway."""
+    for start, stranded in ((0, 1), (6, 0)):
+        where = layout(instance(1, "1g.20gb", 1, 20, **at(start, 2)), **H100_PLACES)
+        left = {"free": 6 - stranded} | ({"stranded": stranded} if stranded else {})
+        assert parts(charge([held(where)]), 7) == {"MIG-1": 1} | left
+
+
+def test_slots_are_the_drivers_and_need_not_be_slices():
+    """An RTX PRO 6000 has 4 slices on 12 slots, one slice at {0,3,6,9}:3. 2g.48gb at 6 blocks two of the four
+    places; an instance at 4, where no driver puts one, would block two with a single slice."""
+    places = {"slice_starts": 0b10_0100_1001, "slice_size": 3}
+    where = layout(instance(1, "2g.48gb", 2, 48, total=4, **at(6, 6)), memory_gib=96, total=4, **places)
+    assert parts(charge([held(where)]), 4) == {"MIG-1": 2, "free": 2}
+    between = layout(instance(1, "1g.24gb", 1, 24, total=4, **at(4, 3)), memory_gib=96, total=4, **places)
+    assert parts(charge([held(between)]), 4) == {"MIG-1": 1, "free": 2, "stranded": 1}
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [at(-1, 0), at(0, 4)],
+        [at(0, 4), at(2, 4)],
+        [at(0, 4), at(1 << 30, 1 << 30)],
+    ],
+    ids=["one is not known", "two overlap", "beyond any GPU"],
+)
+def test_places_that_are_not_known_or_make_no_sense_change_nothing(places):
+    one, two = places
+    told = [instance(1, "3g.40gb", 3, 40, **one), instance(2, "1g.10gb", 1, 10, **two)]
+    assert parts(charge([held(layout(*told, **H100_PLACES))]), 7) == {"MIG-1": 3, "MIG-2": 1, "free": 3}
+    known = [instance(1, "3g.40gb", 3, 40, **at(0, 4)), instance(2, "1g.10gb", 1, 10, **at(4, 1))]
+    for unsaid in ({}, {"slice_starts": 0b111_1111, "slice_size": 1 << 30}):
+        assert parts(charge([held(layout(*known, **unsaid))]), 7) == {"MIG-1": 3, "MIG-2": 1, "free": 3}
+
+
+def test_dominant_units_follow_the_places_too():
+    """3g.40gb weighs 28 of 56. At slot 0 three more slices find a place, 8 each: 24 are free, 4 stranded."""
+    where = layout(instance(1, "3g.40gb", 3, 40, **at(0, 4)), **H100_PLACES)
+    found = parts(charge([held(where)], mig="dominant"), 56)
+    assert found == {"MIG-1": 28, "free": 24, "stranded": 4}
+
+
 def test_the_dominant_part_of_an_instance_is_the_greater_of_sms_and_memory():
     """In 1/56: 3g.40gb max(3/7, 4/8) = 28, 1g.20gb max(1/7, 2/8) = 14, 1g.10gb max(1/7, 1/8) = 8. 6 are left;
     a slice and memory for it are there, which would weigh 8, so all 6 are free."""

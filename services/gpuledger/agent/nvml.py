@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from gpuledger.contract.records import Device
 T = TypeVar("T")
 
 _MIG_IN_NAME = " MIG "  # NVML: "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+MAX_SLOTS = 63  # what a long has bits for; the boards that there are have up to 12
 _REASONS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: "not_supported",
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "not_supported",
@@ -117,6 +119,8 @@ class NvmlSession:
 
     def _add_instances(self, gpu: Any, device: Device) -> None:
         device.slices_total = ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu)
+        with contextlib.suppress(Missing):
+            device.slice_starts, device.slice_size = _one_slice(gpu)
         found: list[tuple[Any, Device]] = []
         for handle in _instances(gpu):
             with contextlib.suppress(Missing):
@@ -130,6 +134,10 @@ class NvmlSession:
                     attributes.gpuInstanceSliceCount if alone else attributes.computeInstanceSliceCount
                 )
                 instance.sm_count = int(attributes.multiprocessorCount)
+            with contextlib.suppress(Missing):
+                made = ask(pynvml.nvmlDeviceGetGpuInstanceById, gpu, instance.gpu_instance)
+                placement = ask(pynvml.nvmlGpuInstanceGetInfo, made).placement
+                instance.placement_start, instance.placement_size = int(placement.start), int(placement.size)
             self.devices.append(instance)
             self.handles.append(handle)
 
@@ -149,6 +157,19 @@ def _instances(gpu: Any) -> list[Any]:
             if missing.reason != "not_found":
                 raise
     return found
+
+
+def _one_slice(gpu: Any) -> tuple[int, int]:
+    """(slots of the GPU at which an instance of one slice may begin, bit n for slot n; how many slots it
+    takes). Raises Missing where the driver does not say it."""
+    profile = ask(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, gpu, pynvml.NVML_GPU_INSTANCE_PROFILE_1_SLICE)
+    count = ctypes.c_uint(0)
+    possible = pynvml.nvmlDeviceGetGpuInstancePossiblePlacements
+    ask(possible, gpu, profile.id, None, ctypes.byref(count))
+    places = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
+    ask(possible, gpu, profile.id, places, ctypes.byref(count))
+    found = [place for place in places[: count.value] if place.start < MAX_SLOTS]
+    return sum(1 << start for start in {place.start for place in found}), found[0].size if found else 0
 
 
 def _uuid(handle: Any) -> str:

@@ -6,8 +6,9 @@ units of 1 / (SM slices x memory slices): 1/56 on A100 and H100. Units are numbe
 instances; a GPU instance's units go to its compute instances by their slices.
 
 What no instance covers is `free` as far as an instance of one slice could still be made of it, and
-`stranded` beyond: SM slices whose memory other instances have taken, or the part of a GPU instance without
-a compute instance. Where a profile may be placed is not known here, so that this counts slices only.
+`stranded` beyond: SM slices whose memory other instances have taken, those that no instance of one slice
+can begin in (a 3g at the start of an H100 leaves three of four), or the part of a GPU instance without a
+compute instance. Where the driver does not say where the instances lie, slices and memory are counted only.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from gpuledger.contract.records import Device
 
 COMPUTE_PROFILE = re.compile(r"(\d{1,4})c\.(\d{1,4})g\.")  # 1c.3g.40gb: 1 of the 3 slices of its GPU instance
 MEMORY_SLICES_OF = {7: 8}  # by SM slices; other models have as many of one as of the other
+MAX_SLOTS = 64  # of a GPU, for instances to lie on; an H100 has 8, an RTX PRO 6000 has 12
 FREE = "free"
 STRANDED = "stranded"
 
@@ -59,6 +61,16 @@ class _GpuInstance(NamedTuple):
         device = self.devices[0]
         return f"{device.mig_profile or 'instance'}#{device.gpu_instance}"
 
+    @property
+    def slots(self) -> int:
+        """The GPU's slots that it lies on, a bit each; 0 where nobody says it."""
+        start, size = self.devices[0].placement_start, self.devices[0].placement_size
+        return ((1 << size) - 1) << start if start >= 0 and size > 0 and start + size <= MAX_SLOTS else 0
+
+    def blocked(self, gpu: Device) -> int:
+        """How many instances of one slice would have a place on the GPU if it alone were not there."""
+        return _places(gpu, 0) - _places(gpu, self.slots)
+
 
 def partition(gpu: Device, instances: Sequence[Device], dominant: bool) -> Partition:
     """The units of ``gpu``, whose ``instances`` come in the order of their ids. Where nobody says how many
@@ -83,13 +95,37 @@ def partition(gpu: Device, instances: Sequence[Device], dominant: bool) -> Parti
         runs += _runs_of(group, first, weight)
         first += weight
     left = slices_total - sum(group.slices for group in groups)
-    makeable = max(0, min(left, memory_total - sum(group.memory for group in groups)))
-    free = min(total - first, makeable * scale)
+    places = _free_places(gpu, groups)
+    room = memory_total - sum(group.memory for group in groups) if places is None else places
+    free = min(total - first, max(0, min(left, room)) * scale)
     heavy = [group for group in groups if group.memory * slices_total > group.slices * memory_total]
+    if places is not None:
+        heavy = [group for group in groups if group.blocked(gpu) > group.slices] or heavy
     cause = "+".join(group.label for group in heavy or groups)
     runs.append(Units(first, first + free, None, FREE))
     runs.append(Units(first + free, total, None, STRANDED, cause))
     return Partition([run for run in runs if run.first < run.end or run.device], total)
+
+
+def _free_places(gpu: Device, groups: Sequence[_GpuInstance]) -> int | None:
+    """How many instances of one slice still find a place; None where it is not known what is taken."""
+    taken = 0
+    for group in groups:
+        if not group.slots or taken & group.slots:
+            return None
+        taken |= group.slots
+    return _places(gpu, taken) if gpu.slice_starts > 0 and 0 < gpu.slice_size <= MAX_SLOTS else None
+
+
+def _places(gpu: Device, taken: int) -> int:
+    """Instances of one slice that find a place where slots are ``taken``, from the first slot on."""
+    found = 0
+    for start in range(gpu.slice_starts.bit_length()):
+        slots = ((1 << gpu.slice_size) - 1) << start
+        if gpu.slice_starts >> start & 1 and not taken & slots:
+            taken |= slots
+            found += 1
+    return found
 
 
 def _gpu_instance_of(numbered: tuple[int, Device]) -> tuple[int, int]:

@@ -63,6 +63,10 @@ static void set_field(struct device_spec *spec, const char *key, const char *val
         spec->compute_instance = (uint32_t)number_of(key, value);
     else if (!strcmp(key, "slices"))
         spec->slices = (uint32_t)number_of(key, value);
+    else if (!strcmp(key, "placement_start"))
+        spec->placement_start = (uint32_t)number_of(key, value);
+    else if (!strcmp(key, "placement_size"))
+        spec->placement_size = (uint32_t)number_of(key, value);
     else if (!strcmp(key, "profile"))
         snprintf(spec->profile, sizeof spec->profile, "%s", value);
     else if (!strcmp(key, "gpm"))

@@ -68,6 +68,10 @@ class Device:
     replicas: int = 1
     sm_active_declared: bool = False
     lost: bool = False
+    placement_start: int = -1
+    placement_size: int = 0
+    slice_starts: int = 0
+    slice_size: int = 0
 
 
 @dataclass(slots=True)
