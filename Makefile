@@ -74,8 +74,8 @@ budget-histories: $(STAMPS)/venv ## N random histories of budgets (1000) against
 
 CHAOS_RUNS = $(if $(filter command line,$(origin N)),$(N),1)
 CHAOS_SECONDS ?= 10
-chaos: setup ## The real stack under random faults: N seeds from SEED, its ledger exact after each (slow)
-	@$(BIN)/python -m tests.chaos --nodes 2 --seconds $(CHAOS_SECONDS) --runs $(CHAOS_RUNS) $(if $(SEED),--seed $(SEED))
+chaos: setup ## The real stack under random faults: N seeds from SEED, JOBS at a time, its ledger exact after each (slow)
+	@$(BIN)/python -m tests.chaos --nodes 2 --seconds $(CHAOS_SECONDS) --runs $(CHAOS_RUNS) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
 replay-hour: setup ## An hour of a fleet with faults: charged live, archived, replayed to the same bytes (slow)
 	@$(BIN)/python -m benchmarks.replay_hour

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuledger.bus import BusSettings, Incoming, PartitionReader
 from gpuledger.contract import topics
+from gpuledger.contract.errors import GpuledgerError
 from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import ChargeSet, Generation, decode
@@ -13,7 +14,7 @@ from gpuledger.contract.wire import unframe
 
 
 class Tail:
-    """Reads from where it last stopped. Each method raises GpuledgerError while nobody answers."""
+    """Reads from where it last stopped."""
 
     def __init__(self, bus: BusSettings) -> None:
         self._bus = bus
@@ -22,8 +23,15 @@ class Tail:
         self._charged: dict[tuple[NodeKey, int], int] = {}
         self._generations: list[Generation] = []
 
-    def read(self) -> None:
-        """All that has come since."""
+    def follow(self) -> bool:
+        """Read all that has come since; False where nobody answers."""
+        try:
+            self._read()
+        except GpuledgerError:
+            return False
+        return True
+
+    def _read(self) -> None:
         with PartitionReader(self._bus, "chaos-tail") as reader:
             for message in self._new(reader, topics.GENERATIONS):
                 self._generations.append(decode(Generation, unframe(message.value or b"")[1]))
@@ -36,9 +44,10 @@ class Tail:
                 place = NodeKey(charges.cluster, charges.node), charges.window_start_ns
                 self._charged[place] = max(charges.generation, self._charged.get(place, 0))
 
-    def has_charged(self, node: NodeKey) -> bool:
-        """Whether some window of a node is charged."""
-        return any(key == node for key, _ in self._charged)
+    def has_spoken_of(self, node: NodeKey, at_ns: int) -> bool:
+        """Whether a node has sent anything of a window that began at an instant or later: then all that it
+        kept from before is sent."""
+        return self._spoken.get(node, 0) >= at_ns
 
     def is_swept(self, node: NodeKey) -> bool:
         """Whether the last window that a node spoke of is charged."""

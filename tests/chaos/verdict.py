@@ -16,14 +16,12 @@ from gpuledger.contract.records import ChargeSet
 from gpuledger.deadletters.book import source_of
 from gpuledger.deadletters.notes import is_note
 from tests.chaos import budgets, months, rows, truth
-from tests.chaos.settings import APPLICATION, CLUSTER, SINK_GROUP, WINDOW_S
-from tests.chaos.tail import Tail
+from tests.chaos.settings import APPLICATION, CLUSTER, SINK_GROUP
 from tests.chaos.world import World
 
 DEVICES = 3  # of a simulated node
 REST_S = 120.0  # for the broker to come back, the spools to drain, members to be given up, windows to close
 JUDGED_S = 15.0
-LAST_WINDOWS_S = 3 * WINDOW_S
 
 
 @dataclass
@@ -59,7 +57,7 @@ def end_nodes(world: World, verdict: Verdict) -> None:
     world.call_again()
     *proper, vanishing = world.nodes
     world.kill(vanishing)
-    world.end_nodes(proper, LAST_WINDOWS_S)
+    world.end_nodes(proper)
     for ended in world.ended:
         if "node" in ended.name:
             verdict.wrong.append(f"an agent ended by itself: {ended}")
@@ -73,19 +71,18 @@ def rest(world: World, verdict: Verdict) -> None:
         verdict.check(
             done, f"{group} is stuck: {behind(world, group, topic)} records of {topic} not finished"
         )
-    tail = Tail(world.bus)
     vanished = NodeKey(CLUSTER, world.nodes[-1])
     verdict.check(
-        world.wait_until(lambda: _has_read(tail) and tail.is_swept(vanished), REST_S),
+        world.wait_until(lambda: world.tail.follow() and world.tail.is_swept(vanished), REST_S),
         "the vanished node's windows stay open",
     )
     verdict.check(
-        world.wait_until(lambda: _has_read(tail) and not tail.behind_generations(), REST_S),
-        f"{tail.behind_generations()} windows are not restated",
+        world.wait_until(lambda: world.tail.follow() and not world.tail.behind_generations(), REST_S),
+        f"{world.tail.behind_generations()} windows are not restated",
     )
     closed_ns = max((version.active_from_ns for version in world.closed), default=0)
     world.wait_until(lambda: time.time_ns() > closed_ns, REST_S)
-    world.stop_all(world.workers)
+    world.still()
     done = world.wait_until(lambda: behind(world, SINK_GROUP, topics.CHARGES) == 0, REST_S)
     verdict.check(done, "the sink is stuck")
     for topic in (topics.CHARGES, topics.BUDGET_SUBTOTALS) if world.counters else ():
@@ -94,14 +91,6 @@ def rest(world: World, verdict: Verdict) -> None:
             done,
             f"budgets are stuck: {behind(world, budgets.APPLICATION, topic)} records of {topic} not finished",
         )
-
-
-def _has_read(tail: Tail) -> bool:
-    try:
-        tail.read()
-    except GpuledgerError:
-        return False
-    return True
 
 
 def judge(world: World, verdict: Verdict) -> None:

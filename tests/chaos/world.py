@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gpuledger.bus import BusSettings
-from gpuledger.localstack import Kafka, Registry, Server
+from gpuledger.contract.identity import NodeKey
+from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry, Server
 from gpuledger.localstack.server import LOOPBACK, START_TIMEOUT_S
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
 from tests.chaos import budgets
@@ -22,6 +23,7 @@ from tests.chaos.links import Link
 from tests.chaos.service import Ended, Service
 from tests.chaos.settings import APPLICATION, CLUSTER, PARTITIONS, SESSION_S, SILENCE_S, SINK_GROUP, WINDOW_S
 from tests.chaos.stepped import CLOCK
+from tests.chaos.tail import Tail
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND_S = 90
@@ -53,7 +55,7 @@ class World(Faults, Changes):
         }
         through = f"PLAINTEXT://{{host}}:{self.links['link-kafka'].port}"
         advertised = {"advertised.listeners": f"{through},CONTROLLER://{{host}}:{{controller_port}}"}
-        self.kafka = Kafka(directory / "kafka", ROOT / "build" / "stack", advertised)
+        self.kafka = Kafka(directory / "kafka", ROOT / "build" / "stack", advertised | SOON_LET_IN_AGAIN)
         self.registry = Registry(directory / "registry", ROOT / "build" / "stack")
         self.warehouse = EmbeddedWarehouse(directory / "warehouse" / "data")
         self._round = 0
@@ -69,6 +71,7 @@ class World(Faults, Changes):
         self.ended: list[Ended] = []
         self.down: set[str] = set()
         self.bus = BusSettings()
+        self.tail = Tail(self.bus)
 
     def start(self, late_workers: bool = False) -> None:
         """Everything up; agents and sink too, and the workers unless they are late."""
@@ -84,6 +87,7 @@ class World(Faults, Changes):
             kafka_bootstrap=f"{LOOPBACK}:{ports['link-kafka']}",
             registry_url=self.registry.url.replace(str(self.registry.port), str(ports["link-registry"])),
         )
+        self.tail = Tail(self.bus)
         warehouse_url = self.warehouse.url.replace(str(self.warehouse.port), str(ports["link-warehouse"]))
         env = self._env = {
             "PYTHONPATH": f"{ROOT}:{ROOT / 'services'}",
@@ -146,6 +150,7 @@ class World(Faults, Changes):
         self.ended.clear()
         self._add_nodes()
         for name in (*self.workers, *self.nodes):
+            self.thaw(name)
             self.revive(name)
         self.wait_until(lambda: all(self.epochs(node) for node in self.nodes), START_TIMEOUT_S)
 
@@ -193,19 +198,31 @@ class World(Faults, Changes):
         log = self.targets[node].log_path
         return log.read_text(errors="replace").count(EPOCH_BEGINS) if log.exists() else 0
 
-    def end_nodes(self, nodes: Sequence[str], after_s: float) -> None:
-        """Start the agents anew so that their stop ends their nodes, and stop them after that time."""
-        before: dict[str, int] = {}
+    def end_nodes(self, nodes: Sequence[str]) -> None:
+        """Start the agents anew so that their stop ends their nodes, and stop them once all is sent that was
+        spooled before."""
+        self.stop_all(nodes)
+        before = {node: self.epochs(node) for node in nodes}
         for node in nodes:
             service = self.targets[node]
             assert isinstance(service, Service)
-            self.stop(node)
             service.arguments.append("--ends-node")
-            before[node] = self.epochs(node)
             self.revive(node)
         self.wait_until(lambda: all(self.epochs(node) > before[node] for node in nodes), START_TIMEOUT_S)
-        self.wait_until(lambda: False, after_s)
+        keys, began_ns = [NodeKey(CLUSTER, node) for node in nodes], time.time_ns()
+        self.wait_until(
+            lambda: self.tail.follow() and all(self.tail.has_spoken_of(key, began_ns) for key in keys),
+            START_TIMEOUT_S,
+        )
         self.stop_all(nodes)
+
+    def still(self) -> None:
+        """The workers charge nothing more for now: of a node that vanished they would for ever. The first one
+        ends; the others stand still, until `begin_anew`."""
+        first, *others = self.workers
+        for worker in others:
+            self.freeze(worker)
+        self.stop(first)
 
     def stop_all(self, names: Sequence[str]) -> None:
         """SIGTERM to each at once, awaited."""

@@ -6,8 +6,8 @@ import pytest
 
 from gpuledger.contract.charge_columns import ROW_COLUMNS, TEXT_COLUMNS
 from tests.chaos import rows, truth
-from tests.chaos.__main__ import run
 from tests.chaos.faults import KINDS, schedule
+from tests.chaos.one import run
 from tests.support.charge_sets import charge_set, recent_window_ns
 
 SEED = 16
