@@ -168,17 +168,36 @@ def test_a_torn_tail_is_cut_and_what_came_before_it_stays(tmp_path: Path) -> Non
         copy.replace(segment)
 
 
-def test_a_spoiled_byte_ends_its_segment_and_is_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("segment", [0, -1])
+def test_an_entry_with_a_spoiled_byte_is_passed_over_and_counted(tmp_path: Path, segment: int) -> None:
     written = journal(tmp_path, segment_bytes=500)
-    for i in range(9):
+    for i in range(10):
         written.append(entry(i))
     written.close()
-    first = min(tmp_path.glob("*.segment"))
-    data = bytearray(first.read_bytes())
-    data[8 + 20] ^= 0xFF
-    first.write_bytes(data)
+    path = sorted(tmp_path.glob("*.segment"))[segment]
+    data = bytearray(path.read_bytes())
+    data[8 + 20] ^= 0xFF  # the first entry's bytes
+    path.write_bytes(data)
     found = journal(tmp_path)
-    assert numbers(found) == list(range(4, 9))
+    spoiled = 0 if segment == 0 else 8
+    assert numbers(found) == [i for i in range(10) if i != spoiled]
+    assert found.damaged_bytes == 8 + len(entry(0).to_bytes())
+    found.append(entry(10))
+    assert numbers(found)[-1] == 10
+
+
+@pytest.mark.parametrize("segment", [0, -1])
+def test_a_spoiled_length_ends_its_segment_and_is_counted(tmp_path: Path, segment: int) -> None:
+    written = journal(tmp_path, segment_bytes=500)
+    for i in range(10):
+        written.append(entry(i))
+    written.close()
+    path = sorted(tmp_path.glob("*.segment"))[segment]
+    data = bytearray(path.read_bytes())
+    data[8] ^= 0xFF
+    path.write_bytes(data)
+    found = journal(tmp_path)
+    assert numbers(found) == (list(range(4, 10)) if segment == 0 else list(range(8)))
     assert found.damaged_bytes == len(data) - 8
 
 
@@ -201,6 +220,24 @@ def test_a_disk_that_fails_leaves_the_entries_in_memory(
     assert take(queue, len(kept) + 1) == [0, *kept]
     assert queue.append(entry(50))
     assert take(queue, 1) == [50]
+
+
+def test_a_disk_that_works_again_gets_what_it_did_not_take_and_memory_keeps_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = NodeQueue(journal(tmp_path, segment_bytes=2000), memory_bytes=1000)
+    for i in range(12):
+        queue.append(entry(i))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(28, "no space left")))
+        for i in range(12, 15):
+            assert queue.append(entry(i)), "memory lets go of what the disk has"
+    for i in range(15, 60):
+        queue.append(entry(i))
+    assert queue.waiting * entry(0).size <= 1000
+    assert take(queue, 20) == list(range(20))
+    queue.close()
+    assert numbers(journal(tmp_path)) == list(range(20, 60)), "nothing was in memory alone"
 
 
 def test_one_node_has_one_agent(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Entries on disk: append-only segment files, read again in order, deleted once all of one is delivered.
 
 A segment is 8 bytes of magic, then for each entry its length and CRC-32 (4 bytes each, big-endian) and its
-bytes. A crash can only tear the end of the last segment: what is torn was never acknowledged to anyone, and
-is cut off at the next start. Bytes that a disk has spoiled in the middle end their segment early and are
-counted.
+bytes. A crash can only tear the end of the last segment, which is cut off at the next start. An entry that
+a disk has spoiled is passed over; where its length is spoiled too, the segment ends there. Both are counted,
+and the sequence of the records shows what is missing.
 
 What survives: every entry survives the end of the process (it is in the page cache at once). A power cut
 loses what the kernel had not written; `sync` is for those who wait long.
@@ -48,6 +48,7 @@ class Journal:
         self.directory = directory
         self.max_bytes = max_bytes
         self.damaged_bytes = 0
+        """Of entries that can not be read any more, a torn end included."""
         self._segment_bytes = segment_bytes
         self._file: int | None = None
         self._end = Position(0, 0)
@@ -114,18 +115,18 @@ class Journal:
     def read(self, start: Position, stop: Position) -> Iterator[tuple[Position, Entry]]:
         """Entries between two positions, oldest first, each with the position behind it.
 
-        Damaged bytes end their segment; the next one goes on. Raises OSError.
+        Damaged bytes are passed over and counted. Raises OSError.
         """
         for segment in sorted(number for number in self._sizes if start.segment <= number <= stop.segment):
             offset = max(start.offset if segment == start.segment else 0, len(MAGIC))
             limit = stop.offset if segment == stop.segment else self._sizes.get(segment, 0)
             while offset < limit:
-                found = self._entry(segment, offset)
-                if found is None:
-                    self.damaged_bytes += limit - offset
-                    break
-                entry, offset = found
-                yield Position(segment, offset), entry
+                entry, behind = self._entry(segment, offset, limit)
+                if entry is None:
+                    self.damaged_bytes += behind - offset
+                else:
+                    yield Position(segment, behind), entry
+                offset = behind
 
     def acknowledge(self, through: Position) -> None:
         """Everything before that position is delivered: whole segments of it are deleted."""
@@ -185,34 +186,36 @@ class Journal:
             os.close(self._reader[1])
             self._reader = None
 
-    def _entry(self, segment: int, offset: int) -> tuple[Entry, int] | None:
-        """The entry there and the offset behind it; None where there is none that is whole."""
+    def _entry(self, segment: int, offset: int, limit: int) -> tuple[Entry | None, int]:
+        """The entry there and the offset behind it; None, and where to go on, for what can not be read."""
         if self._reader is None or self._reader[0] != segment:
             self._close_reader()
             self._reader = segment, os.open(self._path(segment), os.O_RDONLY | os.O_CLOEXEC)
         head = os.pread(self._reader[1], _FRAME.size, offset)
         if len(head) < _FRAME.size:
-            return None
+            return None, limit
         length, checksum = _FRAME.unpack(head)
-        if length > MAX_ENTRY_BYTES:
-            return None
+        behind = offset + _FRAME.size + length
+        if length > MAX_ENTRY_BYTES or behind > limit:
+            return None, limit
         payload = os.pread(self._reader[1], length, offset + _FRAME.size)
         if len(payload) < length or zlib.crc32(payload) != checksum:
-            return None
+            return None, behind
         try:
-            return Entry.from_bytes(payload), offset + _FRAME.size + length
+            return Entry.from_bytes(payload), behind
         except (BadRecord, UnicodeDecodeError):
-            return None
+            return None, behind
 
     def _cut_torn_tail(self, segment: int) -> None:
+        """A crash may have torn the last entry. What is spoiled before a whole one is left to `read`."""
         size = self._sizes[segment]
         whole = offset = len(MAGIC)
         while offset < size:
-            found = self._entry(segment, offset)
-            if found is None:
-                break
-            whole = offset = found[1]
+            entry, offset = self._entry(segment, offset, size)
+            if entry is not None:
+                whole = offset
         if whole < size:
+            self.damaged_bytes += size - whole
             os.truncate(self._path(segment), whole)
         self._sizes[segment] = whole
 

@@ -2,8 +2,9 @@
 
 Newest entries are kept in memory too, so that in ordinary times nothing is read back. When Kafka is away the
 memory overflows and the older ones wait on disk alone; live ones line up behind them. A disk that fails
-leaves the entries in memory, up to the memory's bound. What is handed out stays until it is acknowledged, so
-a new producer can be given everything again, in order, from the first record that was not delivered.
+leaves the entries in memory, up to the memory's bound, and gets them, in order, once it works again. What is
+handed out stays until it is acknowledged, so a new producer can be given everything again, in order, from the
+first record that was not delivered.
 
 Nothing that was queued is ever dropped. As the journal fills, later windows become coarser instead
 (`Pressure`): first tallies, then frames without events or samples, whose loss the header counts and a gap
@@ -62,6 +63,7 @@ class NodeQueue:
         self._disk_stop = self._disk_to
         self._tail: deque[tuple[Position | None, Entry]] = deque()
         self._tail_bytes = 0
+        self._unwritten = 0  # so many entries at the tail's end are in memory alone
         self._flying: deque[Ticket] = deque()
         self._number = 0
         self.refused = 0
@@ -73,18 +75,21 @@ class NodeQueue:
         with self._lock:
             behind: Position | None = None
             try:
+                self._write_the_unwritten()
                 behind = self._journal.append(entry)
             except JournalFull:
                 self.refused += 1
                 return False
             except OSError:
                 self.disk_errors += 1
+                self._evict(self._memory_bytes - entry.size)
                 if self._tail_bytes + entry.size > self._memory_bytes:
                     self.refused += 1
                     return False
+                self._unwritten += 1
             self._tail.append((behind, entry))
             self._tail_bytes += entry.size
-            self._evict()
+            self._evict(self._memory_bytes)
             self._more.notify()
             return True
 
@@ -176,6 +181,7 @@ class NodeQueue:
             return None
         behind, entry = self._tail.popleft()
         self._tail_bytes -= entry.size
+        self._unwritten -= behind is None
         return self._ticket(entry, behind)
 
     def _read_next(self) -> tuple[Position, Entry] | None:
@@ -198,13 +204,18 @@ class NodeQueue:
         self._number += 1
         return Ticket(self._number, entry, behind)
 
-    def _evict(self) -> None:
-        """Let go of the oldest in memory that are on disk too, while memory is over its bound."""
-        while self._tail_bytes > self._memory_bytes:
-            behind, entry = self._tail[0]
-            if behind is None:
-                return
-            self._tail.popleft()
+    def _write_the_unwritten(self) -> None:
+        """Give the disk, in order, what it did not take before. Raises JournalFull, OSError."""
+        while self._unwritten:
+            _, entry = self._tail[-self._unwritten]
+            self._tail[-self._unwritten] = self._journal.append(entry), entry
+            self._unwritten -= 1
+
+    def _evict(self, bound: int) -> None:
+        """Let go of the oldest in memory that are on disk too, while memory is over the bound."""
+        while self._tail_bytes > bound and len(self._tail) > self._unwritten:
+            behind, entry = self._tail.popleft()
+            assert behind is not None
             self._tail_bytes -= entry.size
             if not self._disk_from < self._disk_to:
                 self._disk_from = self._journal.start_of(behind, entry)
