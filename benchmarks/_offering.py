@@ -108,7 +108,11 @@ def maps_of(pid: int) -> Maps:
     """The maps that a process has open."""
     found = {}
     for entry in Path("/proc", str(pid), "fdinfo").iterdir():
-        fields = dict(line.split(":\t", 1) for line in entry.read_text().splitlines() if ":\t" in line)
+        try:
+            text = entry.read_text()
+        except FileNotFoundError:  # it has closed it
+            continue
+        fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
         if "map_id" in fields:
             fd = bpfsys._bpf(_GET_FD_BY_ID, struct.pack("=III", int(fields["map_id"]), 0, 0))
             info = ctypes.create_string_buffer(_INFO_BYTES)

@@ -8,7 +8,8 @@ from typing import Any
 
 import grpc
 
-from gpuledger.agent.holders.podresources_api import SERVICE, messages
+from gpuledger.agent.holders.podresources import SERVICE
+from gpuledger.agent.holders.podresources_api import messages
 
 
 class Kubelet:
@@ -69,8 +70,7 @@ class Kubelet:
             self._server.stop(None).wait()
             self._server = None
 
-    @staticmethod
-    def _handler(request: str, answer: Any) -> Any:
+    def _handler(self, request: str, answer: Any) -> Any:
         return grpc.unary_unary_rpc_method_handler(
             lambda _, __: answer(),
             request_deserializer=messages()[request].FromString,

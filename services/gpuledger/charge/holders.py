@@ -12,8 +12,8 @@ from google.protobuf import json_format
 
 from gpuledger.agent.devices import parse_device_id
 from gpuledger.agent.holders.file import parse_holders
-from gpuledger.agent.holders.podresources import Allocation, allocations_of, devices_of_entries
 from gpuledger.agent.holders.podresources_api import messages
+from gpuledger.agent.holders.podresources_wire import Allocation, ListingReader, read_devices
 from gpuledger.agent.holders.pods import PodFacts, pod_facts
 from gpuledger.agent.holders.source import Holders
 from gpuledger.charge.files import as_document, as_text
@@ -60,19 +60,21 @@ def read_stated(files: Iterable[tuple[Path, bytes]]) -> Stated:
 def _listing(document: dict[str, Any], path: Path, stated: Stated) -> None:
     """The kubelet's answers as JSON, with the names of the protocol or those of its JSON mapping."""
     listed = {key: document[key] for key in _LISTING_KEYS if key in document}
-    stated.allocations += allocations_of(_message("ListPodResourcesResponse", listed, path))
+    stated.allocations += ListingReader().read(_message("ListPodResourcesResponse", listed, path))
     allocatable = document.get("allocatable")
     if allocatable is None and "devices" in document:
         allocatable = {"devices": document["devices"]}
     if allocatable is not None:
         given = allocatable if isinstance(allocatable, dict) else {"devices": allocatable}
-        entries = _message("AllocatableResourcesResponse", given, path).devices
-        stated.allocatable = [*(stated.allocatable or []), *devices_of_entries(entries)]
+        devices = read_devices(_message("AllocatableResourcesResponse", given, path))
+        stated.allocatable = [*(stated.allocatable or []), *devices]
 
 
-def _message(name: str, document: dict[str, Any], path: Path) -> Any:
+def _message(name: str, document: dict[str, Any], path: Path) -> bytes:
+    """The kubelet's message of that name, as it comes from a kubelet."""
     try:
-        return json_format.ParseDict(document, messages()[name](), ignore_unknown_fields=True)
+        message = json_format.ParseDict(document, messages()[name](), ignore_unknown_fields=True)
+        return bytes(message.SerializeToString())
     except json_format.ParseError as error:
         raise ConfigError(f"is no listing of PodResources: {error}", str(path)) from None
 

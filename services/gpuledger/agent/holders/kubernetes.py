@@ -170,7 +170,7 @@ class KubeletPods:
 
 
 class KubernetesHolders:
-    """A `HolderSource` over the kubelet's PodResources and a `PodSource`; owns both.
+    """A `HolderSource` over the kubelet's PodResources and a `PodSource`, which it owns.
 
     A thread looks once a second; `read` returns what it last found. While the kubelet or the API server is
     away the last good answer stays; until both have answered once, holders are not known.
@@ -211,7 +211,6 @@ class KubernetesHolders:
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
         self._source.stop()
-        self._kubelet.close()
 
     def look(self) -> None:
         """One look; what fails is in `problem`."""

@@ -1,4 +1,5 @@
-"""The messages of podresources.proto, made from its text when they are first needed.
+"""The messages of podresources.proto, made from its text when they are first needed: for listings in files.
+The agent reads a kubelet's answers without them (`podresources_wire`).
 
 They live in a pool of their own: another library may have registered the kubelet's package `v1` already.
 """
@@ -13,7 +14,6 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 PROTO = Path(__file__).with_name("podresources.proto")
-SERVICE = "v1.PodResourcesLister"
 _MESSAGE = re.compile(r"message (\w+) \{(.*?)\}", re.DOTALL)
 _FIELD = re.compile(r"(repeated )?(\w+) (\w+) = (\d+);")
 _Field = descriptor_pb2.FieldDescriptorProto
