@@ -17,7 +17,7 @@ from gpuledger.bus import BusSettings, apply_topics, partition_for_node
 from gpuledger.contract.headers import Kind, RecordHeaders
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import Header, NodeLayout, SampleBatch, decode, encode
-from gpuledger.localstack import Kafka, Registry
+from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.telemetry import agent_command, lifetimes, running_agent, telemetry
 from tests.support.waiting import PATIENCE_S, until
@@ -30,7 +30,7 @@ START_NS = 1_700_000_000 * S
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """A broker that these tests may kill; each of them leaves it running."""
-    with Kafka(tmp_path_factory.mktemp("kafka"), STACK_DIRECTORY) as server:
+    with Kafka(tmp_path_factory.mktemp("kafka"), STACK_DIRECTORY, SOON_LET_IN_AGAIN) as server:
         apply_topics(BusSettings.load(kafka_bootstrap=server.bootstrap), partitions=3, replication=1)
         yield server
 

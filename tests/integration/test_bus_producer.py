@@ -29,8 +29,9 @@ from gpuledger.contract.errors import (
     Refused,
 )
 from gpuledger.contract.topics import TELEMETRY
-from gpuledger.localstack import Kafka, free_port
+from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, free_port
 from tests.support.kafka import create_topic
+from tests.support.waiting import PATIENCE_S, until
 
 Unique = Callable[[str], str]
 
@@ -118,6 +119,7 @@ def test_after_a_record_was_given_up_none_overtakes_it(new_kafka: Kafka, unique:
         assert [record.value for record in reader.read_to_end(topic, 0)] == [b"0", b"1", b"2"]
 
 
+@pytest.mark.parametrize("kafka_properties", [SOON_LET_IN_AGAIN], ids=["killed"])
 def test_a_broker_that_is_killed_and_comes_back_loses_nothing(new_kafka: Kafka, unique: Unique) -> None:
     new_kafka.start()
     settings = BusSettings(kafka_bootstrap=new_kafka.bootstrap)
@@ -130,7 +132,7 @@ def test_a_broker_that_is_killed_and_comes_back_loses_nothing(new_kafka: Kafka, 
                 producer.poll(0.05)
                 new_kafka.kill9()
         new_kafka.restart()
-        assert producer.flush(60) == 0
+        assert producer.flush(PATIENCE_S) == 0
     with PartitionReader(settings, "test") as reader:
         values = [record.value for record in reader.read_to_end(topic, 0)]
     assert values == [str(number).encode() for number in range(500)]
@@ -162,7 +164,15 @@ def test_committed_offsets_are_those_of_the_group(kafka: Kafka, bus: BusSettings
 
     topic, group = create_topic(kafka, unique("committed"), partitions=3), unique("group")
     consumer = confluent_kafka.Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
-    consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 1, 7)], asynchronous=False)
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 1, 7)], asynchronous=False)
+        except confluent_kafka.KafkaException:  # a broker just started has no coordinator yet
+            return False
+        return True
+
+    until(committed)
     consumer.close()
     assert committed_offsets(bus, "test", group, topic, [0, 1, 2]) == {0: None, 1: 7, 2: None}
 
@@ -190,7 +200,7 @@ def test_a_takeover_in_the_middle_of_a_transaction_leaves_none_of_it(
     with TransactionalProducer(bus, "old", owner) as old:
         old._sender.client.begin_transaction()
         old._sender.client.produce(topic, b"half")
-        old._sender.client.flush(10)
+        old._sender.client.flush(PATIENCE_S)
         with TransactionalProducer(bus, "new", owner) as new, PartitionReader(bus, "test") as reader:
             assert list(reader.read_to_end(topic, 0)) == []
             new.commit([Outgoing(topic, b"k", b"whole")])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from gpuledger.bus import BusSettings, PartitionReader, reader
 from gpuledger.contract.errors import ConfigError, KafkaUnavailable
-from gpuledger.localstack import Kafka, Registry
+from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry
 from tests.support.kafka import create_topic
 from tests.support.waiting import until
+
+
+@pytest.fixture
+def kafka_properties() -> Mapping[str, str]:
+    return SOON_LET_IN_AGAIN
 
 
 @pytest.fixture

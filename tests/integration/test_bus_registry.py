@@ -32,6 +32,7 @@ from gpuledger.contract.topics import CHARGES, DEAD_LETTERS, RECORDS_OF_TOPIC, s
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka, Registry, free_port
 from tests.support.kafka import create_topic
+from tests.support.waiting import PATIENCE_S
 
 Unique = Callable[[str], str]
 UNKNOWN_ID = 2_000_000_000
@@ -100,11 +101,11 @@ def test_a_change_that_is_not_backward_compatible_is_refused(bus: BusSettings, u
 def test_a_subject_without_a_rule_gets_one_and_a_stricter_one_stays(new_registry: Registry) -> None:
     new_registry.start()
     url = new_registry.url
-    httpx.put(f"{url}/config", json={"compatibility": "NONE"}).raise_for_status()
+    httpx.put(f"{url}/config", json={"compatibility": "NONE"}, timeout=60).raise_for_status()
     with SchemaRegistry(BusSettings(registry_url=url)) as registry:
         for subject in ("loose", "strict"):
             registry.register(subject, OLD)
-        httpx.put(f"{url}/config/strict", json={"compatibility": "FULL"}).raise_for_status()
+        httpx.put(f"{url}/config/strict", json={"compatibility": "FULL"}, timeout=60).raise_for_status()
         assert [registry.compatibility(subject) for subject in ("loose", "strict")] == ["NONE", "FULL"]
         for subject in ("loose", "strict"):
             registry.require_backward(subject)
@@ -128,7 +129,7 @@ def test_a_registry_that_is_away_is_retried_and_nothing_is_lost(
     new_registry.kill9()
     back = threading.Timer(0.5, new_registry.restart)
     back.start()
-    with SchemaRegistry(settings) as reader:
+    with SchemaRegistry(settings, retry_for_s=PATIENCE_S) as reader:
         assert json.loads(reader.schema_text(schema_id)) == json.loads(OLD)
     back.join()
 

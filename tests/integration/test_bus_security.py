@@ -25,16 +25,19 @@ from gpuledger.bus import (
 )
 from gpuledger.bus.faust_client import faust_options
 from gpuledger.contract.errors import ConfigError, KafkaUnavailable
-from gpuledger.contract.topics import CHARGES, DEAD_LETTERS, NODES, PROGRESS, TELEMETRY
+from gpuledger.contract.topics import CHARGES, DEAD_LETTERS, NODES, PRICES, PROGRESS, TELEMETRY
 from gpuledger.localstack import Kafka
 from gpuledger.localstack.server import short_lived_java
 from tests.support.kafka import STACK_DIRECTORY
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
 USERS = (
     "admin",
-    *(f"gpuledger-{name}" for name in ("agent", "inventory", "processor", "sink", "archive", "admin")),
+    *(
+        f"gpuledger-{name}"
+        for name in ("agent", "inventory", "processor", "sink", "commitments", "archive", "admin")
+    ),
 )
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -107,8 +110,28 @@ def as_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[As]:
             )
 
         _set_rights(home, server.bootstrap, certificate)
-        apply_topics(settings("gpuledger-admin"), partitions=2, replication=1)
+
+        def applied() -> bool:
+            try:
+                apply_topics(settings("gpuledger-admin"), partitions=2, replication=1)
+            except ConfigError:  # the broker learns of a right after the controller
+                return False
+            return True
+
+        until(applied)
+        with PartitionReader(settings("admin"), "test") as reader:
+            for topic, state in Admin(settings("admin")).topics().items():
+                for partition in range(state.partitions):
+                    until(partial(_is_read, reader, topic, partition))
         yield settings
+
+
+def _is_read(reader: PartitionReader, topic: str, partition: int) -> bool:
+    try:
+        list(reader.read_to_end(topic, partition))
+    except KafkaUnavailable:  # a topic that was made a moment ago has no leader yet
+        return False
+    return True
 
 
 def _set_rights(home: Path, bootstrap: str, certificate: Path) -> None:
@@ -168,19 +191,23 @@ def test_a_sink_may_read_charges_and_may_not_write_them(as_user: As) -> None:
             producer.produce_all([Outgoing(CHARGES, b"c/n", b"forged")])
 
 
+def test_commitments_may_be_read_from_prices_and_written_to_charges_and_nothing_else(as_user: As) -> None:
+    settings = as_user("gpuledger-commitments")
+    with PartitionReader(settings, "commitments") as reader:
+        assert list(reader.read_to_end(PRICES, 0)) is not None
+        with pytest.raises(ConfigError, match="ACL"):
+            list(reader.read_range(CHARGES, 0, 0, 0) or reader.read_range(CHARGES, 1, 0, 0))
+    with Producer(settings, "commitments") as producer:
+        producer.produce_all([Outgoing(CHARGES, b"-/-", b"1")])
+        with pytest.raises(ConfigError, match="ACL"):
+            producer.produce_all([Outgoing(PRICES, b"prices", b"forged")])
+
+
 def test_an_archive_may_read_every_input_and_write_nothing(as_user: As) -> None:
     settings = as_user("gpuledger-archive")
     with PartitionReader(settings, "archive") as reader:
-
-        def is_read(topic: str) -> bool:
-            try:
-                list(reader.read_to_end(topic, 0))
-            except KafkaUnavailable:  # a topic that was made a moment ago has no leader yet
-                return False
-            return True
-
         for topic in ARCHIVED:
-            until(partial(is_read, topic))
+            assert list(reader.read_to_end(topic, 0)) is not None
         with pytest.raises(ConfigError, match=r"gpu\.charges"):  # without a right it does not even know of it
             list(reader.read_to_end(CHARGES, 0))
     with Producer(settings, "archive") as producer, pytest.raises(ConfigError, match="ACL"):
@@ -220,7 +247,7 @@ def test_faust_reaches_the_broker_with_the_same_settings_and_reads_what_we_compr
             where = TopicPartition(TELEMETRY, place.partition)
             consumer.assign([where])
             consumer.seek(where, place.offset)
-            record = await asyncio.wait_for(consumer.getone(), 20)
+            record = await asyncio.wait_for(consumer.getone(), PATIENCE_S)
             return bytes(record.value)
         finally:
             await consumer.stop()
@@ -232,10 +259,23 @@ def test_a_wrong_password_is_said(as_user: As, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text("guess")
     settings = as_user("gpuledger-agent").model_copy(update={"kafka_sasl_password_file": wrong})
-    with Producer(settings, "agent") as producer, pytest.raises(KafkaUnavailable) as sending:
-        producer.produce_all([Outgoing(TELEMETRY, b"c/n", b"1")], timeout_s=3)
-    with pytest.raises(KafkaUnavailable) as listing:
-        Admin(settings).topics()
-    for said in (str(sending.value), str(listing.value)):
-        assert "Authentication failed" in said
-        assert "guess" not in said
+
+    def sending() -> str:
+        with Producer(settings, "agent") as producer, pytest.raises(KafkaUnavailable) as refused:
+            producer.produce_all([Outgoing(TELEMETRY, b"c/n", b"1")], timeout_s=3)
+        return str(refused.value)
+
+    def listing() -> str:
+        with pytest.raises(KafkaUnavailable) as refused:
+            Admin(settings).topics()
+        return str(refused.value)
+
+    for trying in (sending, listing):
+        said: list[str] = []
+        until(partial(_says, trying, said, "Authentication failed"))  # a slow broker does not get to say it
+        assert "guess" not in said[-1]
+
+
+def _says(trying: Callable[[], str], said: list[str], text: str) -> bool:
+    said.append(trying())
+    return text in said[-1]

@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,7 @@ import pytest
 from gpuledger.localstack import Kafka, Registry, StackError, fetch, port_open
 from gpuledger.localstack.server import class_archive
 from tests.support.kafka import STACK_DIRECTORY
-
-GONE_TIMEOUT_S = 20.0
+from tests.support.waiting import PATIENCE_S, until
 
 STARTER = """
 import sys, time
@@ -28,19 +25,10 @@ with Kafka(Path(sys.argv[1]), Path(sys.argv[2])) as server:
 """
 
 
-def _becomes(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + GONE_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def _alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except OSError:  # it went between the opening and the reading at the latest
         return False
 
 
@@ -58,8 +46,8 @@ def test_a_broker_ends_with_the_process_that_started_it(tmp_path: Path, how: sig
         assert _alive(pid)
         assert port_open(port)
         starter.send_signal(how)
-        starter.wait(GONE_TIMEOUT_S)
-        assert _becomes(lambda: not _alive(pid))
+        starter.wait(PATIENCE_S)
+        until(lambda: not _alive(pid))
         assert not port_open(port)
     finally:
         starter.kill()
@@ -73,7 +61,7 @@ def test_a_killed_supervisor_takes_the_server_with_it(new_registry: Registry) ->
     supervisor = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     assert supervisor != os.getpid()
     os.kill(supervisor, signal.SIGKILL)
-    assert _becomes(lambda: not _alive(pid))
+    until(lambda: not _alive(pid))
 
 
 def test_a_registry_comes_back_on_its_port_with_its_data_after_kill_9(

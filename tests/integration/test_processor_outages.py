@@ -12,6 +12,7 @@ from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import DeadLetter, decode
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka
+from tests.support.children import asked_to_end
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, read_all, recent_start
 from tests.support.processors import Workers
 from tests.support.waiting import PATIENCE_S
@@ -28,7 +29,7 @@ def test_a_worker_ends_on_sigterm_while_kafka_is_gone(
     worker = workers.start()
     workers.await_that(lambda: workers.committed(0) == 3, PATIENCE_S, "acknowledged")
     new_kafka.stop()
-    workers.stop(worker)  # a worker that waits for its clients needs a minute and more
+    asked_to_end(worker, within_s=45)  # one that waits for its clients needs a minute and more
 
 
 def test_what_retention_took_unread_is_told_and_its_windows_are_charged_as_unobserved(

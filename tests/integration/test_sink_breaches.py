@@ -12,7 +12,7 @@ from gpuledger.contract.topics import BREACHES
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.sink.breaches import follow, write
 from gpuledger.warehouse import Warehouse, connect
-from tests.support.processors import Workers
+from tests.support.waiting import until
 
 pytest_plugins = ["tests.support.warehouse"]
 
@@ -60,7 +60,7 @@ def test_a_change_that_is_written_twice_is_there_once(warehouse: Warehouse) -> N
 
 
 def test_what_is_told_on_kafka_is_in_the_view(
-    new_kafka: Kafka, registry: Registry, warehouse: Warehouse, unique: Callable[[str], str], tmp_path: object
+    new_kafka: Kafka, registry: Registry, warehouse: Warehouse, unique: Callable[[str], str]
 ) -> None:
     new_kafka.start()
     bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
@@ -77,11 +77,8 @@ def test_what_is_told_on_kafka_is_in_the_view(
                 for value in (framed(schemas, breach(1)), b"nonsense", framed(schemas, breach(2, "resolved")))
             ]
             producer.produce_all(records)
-        wait = Workers(bus, "none", tmp_path)  # type: ignore[arg-type]
         query = "SELECT state FROM breaches ORDER BY change"
-        wait.await_that(
-            lambda: [row[0] for row in warehouse.rows(query)] == ["firing", "resolved"], 90, "both changes"
-        )
+        until(lambda: [row[0] for row in warehouse.rows(query)] == ["firing", "resolved"])
     finally:
         stop.set()
-        thread.join(30)
+        thread.join()

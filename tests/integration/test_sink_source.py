@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from gpuledger.bus import BusSettings, Outgoing, Producer
-from gpuledger.localstack import Kafka, Registry
+from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry
 from gpuledger.sink.source import Source
 from tests.support.kafka import create_topic
 from tests.support.sink import SESSION_TIMEOUT_S, committed
 from tests.support.waiting import until
 
 TOPIC, GROUP = "charges", "a-sink"
+
+
+@pytest.fixture
+def kafka_properties() -> Mapping[str, str]:
+    return SOON_LET_IN_AGAIN
 
 
 @pytest.fixture

@@ -20,12 +20,14 @@ def tied(command: Sequence[str]) -> list[str]:
     return ["setpriv", "--pdeathsig", "KILL", *command]
 
 
-def asked_to_end(process: subprocess.Popen[Any], number: signal.Signals = signal.SIGTERM) -> int:
+def asked_to_end(
+    process: subprocess.Popen[Any], number: signal.Signals = signal.SIGTERM, within_s: float = PATIENCE_S
+) -> int:
     """Send the signal once the process has a handler of its own for it, before which it would die of it;
     its exit status."""
     until(lambda: process.poll() is not None or handles(process.pid, number))
     process.send_signal(number)
-    return process.wait(PATIENCE_S)
+    return process.wait(within_s)
 
 
 def handles(pid: int, number: signal.Signals) -> bool:

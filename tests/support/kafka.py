@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from gpuledger.bus import BusSettings
 from gpuledger.contract.topics import DEAD_LETTERS
 from gpuledger.localstack import Kafka, Registry
+from tests.support.waiting import until
 
 STACK_DIRECTORY = Path(__file__).parents[2] / "build" / "stack"
 
@@ -34,9 +36,15 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 
 @pytest.fixture
-def new_kafka(tmp_path: Path) -> Iterator[Kafka]:
+def kafka_properties() -> Mapping[str, str]:
+    """Of `new_kafka`, beside the usual ones; a module that kills it says SOON_LET_IN_AGAIN."""
+    return {}
+
+
+@pytest.fixture
+def new_kafka(tmp_path: Path, kafka_properties: Mapping[str, str]) -> Iterator[Kafka]:
     """A broker of this test alone, not started: for kill9, stop and restart."""
-    server = Kafka(tmp_path / "kafka", STACK_DIRECTORY)
+    server = Kafka(tmp_path / "kafka", STACK_DIRECTORY, kafka_properties)
     yield server
     server.stop()
 
@@ -71,9 +79,26 @@ def create_topic(kafka: Kafka, name: str, partitions: int = 1, **config: str) ->
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
-    while name not in admin.list_topics(timeout=10).topics:  # the controller answers before the broker knows
-        time.sleep(0.02)
+    await_served(kafka.bootstrap, {name: partitions})
     return name
+
+
+def await_served(bootstrap: str, topics: Mapping[str, int]) -> None:
+    """Return once each partition of these topics is: the controller answers before its broker leads them."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "tests"})
+
+    def served(place: TopicPartition) -> bool:
+        try:
+            return consumer.get_watermark_offsets(place, timeout=10) is not None
+        except KafkaException:
+            return False
+
+    try:
+        for topic, partitions in topics.items():
+            for partition in range(partitions):
+                until(partial(served, TopicPartition(topic, partition)))
+    finally:
+        consumer.close()
 
 
 @pytest.fixture(scope="session")

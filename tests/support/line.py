@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import Admin, BusSettings, SchemaRegistry, apply_topics, register_all
 from gpuledger.localstack import Kafka, Registry
 from tests.support.fleet import Sender
+from tests.support.kafka import await_served
 from tests.support.processors import Workers
 
 
@@ -24,10 +25,16 @@ def own_bus(new_kafka: Kafka, registry: Registry, partitions: int) -> BusSetting
     """A Kafka of this test alone with its topics, and the run's registry."""
     new_kafka.start()
     bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
+    prepare(bus, partitions)
+    return bus
+
+
+def prepare(bus: BusSettings, partitions: int) -> None:
+    """All topics, served, and all schemas."""
     apply_topics(bus, partitions=partitions, replication=1)
+    await_served(bus.kafka_bootstrap, {name: one.partitions for name, one in Admin(bus).topics().items()})
     with SchemaRegistry(bus) as schemas:
         register_all(schemas)
-    return bus
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from gpuledger.localstack.server import LOOPBACK, Server, free_port, port_open, 
 
 HEAP_MIB = 256
 _API = "/apis/ccompat/v7"  # Confluent's API, version 7
-_REQUEST_TIMEOUT_S = 10.0
+_REQUEST_TIMEOUT_S = 60.0  # the first request waits for classes to be loaded
 
 
 class Registry(Server):

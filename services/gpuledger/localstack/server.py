@@ -22,7 +22,8 @@ LOOPBACK = "127.0.0.1"
 # Below Linux' ephemeral range (32768 and up): no outgoing connection can take the port while its server
 # is down, and no client that retries the closed port can connect to itself.
 FIRST_PORT, LAST_PORT = 20_000, 32_000
-START_TIMEOUT_S = 120.0  # 2 s on an idle machine; one with two cores under a load of 30 has taken 30
+START_TIMEOUT_S = 240.0  # 2 s on an idle machine; one with two cores under a load of 30 has taken 30
+PID_TIMEOUT_S = 60.0  # the supervisor writes it in milliseconds
 STOP_TIMEOUT_S = 15.0  # the supervisor kills after 10 s
 POLL_S = 0.05
 LOG_LINES_SHOWN = 25
@@ -31,16 +32,33 @@ _SUPERVISOR = Path(__file__).with_name("supervise.py")
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on now, outside the ephemeral range."""
+    """A loopback port that nobody listens on now, outside the ephemeral range.
+
+    No other call gets it while this process lives, here or in another process: between its choice and its
+    use, and while its server is down, it is not given away.
+    """
     for _ in range(200):
         port = random.randrange(FIRST_PORT, LAST_PORT)
         with contextlib.closing(socket.socket()) as probe:
             try:
                 probe.bind((LOOPBACK, port))
+                _reserve(port)
             except OSError:
                 continue
             return port
     raise StackError(f"no free port on {LOOPBACK} between {FIRST_PORT} and {LAST_PORT}")
+
+
+def _reserve(port: int) -> None:
+    """Take the port's name among abstract sockets, which the kernel gives back when this process has ended.
+    Raises OSError where another has it."""
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind(f"\0gpuledger-port-{port}")
+    except OSError:
+        mark.close()
+        raise
+    mark.detach()
 
 
 def port_open(port: int) -> bool:
@@ -181,7 +199,9 @@ class Server(ABC):
     @property
     def pid(self) -> int:
         """Process id of the server itself; raises StackError when it is not running."""
-        self._until(lambda: self._pid_path.exists() and self._pid_path.read_text().endswith("\n"), 5.0)
+        self._until(
+            lambda: self._pid_path.exists() and self._pid_path.read_text().endswith("\n"), PID_TIMEOUT_S
+        )
         return int(self._pid_path.read_text())
 
     def _until(self, condition: Callable[[], bool], timeout_s: float) -> None:
