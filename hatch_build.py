@@ -9,7 +9,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-OBJECTS = ("cuda.bpf.o", "nvidia.bpf.o")
+OBJECTS = ("cuda.bpf.o", "nvidia.bpf.o", "cudart.bpf.o")
 INSIDE = "gpuledger/_bpf"
 LEAVE_OUT = "GPULEDGER_WHEEL_WITHOUT_OBJECTS"
 """Set to 1 for a wheel of any machine, whose agent compiles the probes on the node with bcc."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpuledger.agent.probes.compile import compile_object
+from gpuledger.agent.probes.cudart import OBJECT_BUILT
 from gpuledger.agent.probes.libbpf import BUILT, DRIVER_BUILT
 from gpuledger.agent.probes.loader import CHECKOUT, DRIVER_SOURCE
 
@@ -61,7 +62,8 @@ def run(command: list[str], directory: Path) -> str:
 def test_the_wheel_is_of_this_kind_of_machine_and_holds_every_data_file(wheel: Path) -> None:
     assert wheel.name.endswith(f"-py3-none-{sysconfig.get_platform().replace('-', '_')}.whl")
     inside = set(zipfile.ZipFile(wheel).namelist())
-    bpf = {f"gpuledger/_bpf/{path.name}" for path in (*(CHECKOUT / "bpf").iterdir(), BUILT, DRIVER_BUILT)}
+    built = (*(CHECKOUT / "bpf").iterdir(), BUILT, DRIVER_BUILT, OBJECT_BUILT)
+    bpf = {f"gpuledger/_bpf/{path.name}" for path in built}
     schemas = {f"gpuledger/_schemas/{path.name}" for path in (CHECKOUT / "schemas").glob("*.avsc")}
     package = CHECKOUT / "services" / "gpuledger"
     data = {

@@ -59,6 +59,9 @@ def run(
     tally_above: Annotated[
         int, typer.Option(min=0, help="Calls a second of a process above which the kernel adds them up.")
     ] = DEFAULT_TALLY_CALLS_PER_S,
+    runtime: Annotated[
+        bool, typer.Option("--runtime", help="Count calls of libcudart by name too, beside all else.")
+    ] = False,
     samplers: Annotated[SamplerKind, typer.Option(help="Where measurements come from.")] = SamplerKind.NVML,
     dcgm_url: Annotated[
         str | None, typer.Option(help="dcgm-exporter to scrape too, http://HOST:9400/metrics.")
@@ -111,7 +114,8 @@ def run(
     ] = True,
     spool_bytes: Annotated[int, typer.Option(help="Bound of the spool on disk.")] = DEFAULT_SPOOL_BYTES,
     preattach: Annotated[
-        list[Path] | None, typer.Option(help="libcuda file to probe before any process uses it.")
+        list[Path] | None,
+        typer.Option(help="libcuda file (--runtime: or libcudart) to probe before any process uses it."),
     ] = None,
     metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Serve /metrics there.")] = None,
     metrics_address: Annotated[str, typer.Option(help="Address of /metrics.")] = LOOPBACK,
@@ -158,7 +162,9 @@ def run(
     kind, export = parse_source(source)
     sources = Sources(kind, samplers, choice, tuple(preattach or ()), seed, loader, export=export)
     sources = replace(sources, dcgm_url=dcgm_url, dcgm_period_ns=dcgm_interval_s * NS_PER_S)
-    sources = replace(sources, tally_calls_per_s=tally_above)
+    sources = replace(sources, tally_calls_per_s=tally_above, runtime=runtime)
+    if runtime and kind is not SourceKind.EBPF:
+        raise ConfigError("--runtime needs probes of the agent's own: --source ebpf", "options")
     state.mkdir(parents=True, exist_ok=True)
     orders = Orders(settings, sources, bus.plain(), metrics_port, metrics_address, ends_node)
     become_lean(orders, sys.argv[1:])

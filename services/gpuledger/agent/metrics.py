@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from gpuledger.agent.batches import BY_AGENT
+from gpuledger.agent.spool import NodeQueue
+from gpuledger.contract.records import EventBatch
+
 REGISTRY = CollectorRegistry()
 
 
@@ -31,6 +35,9 @@ PROCESSES = _gauge("processes", "Living processes known to use a GPU")
 DEVICE_DOUBTS = _counter("device_doubts", "Processes whose devices are not certain, by reason", "reason")
 MAPPINGS_LOST = _gauge("mappings_lost", "Executable mappings that the kernel could not tell at once")
 LIBRARIES = _gauge("probed_libraries", "Library files that probes are attached to")
+RUNTIME_CALLS = _gauge("runtime_calls", "Calls of the CUDA runtime since the start (--runtime)", "function")
+RUNTIME_LOST = _gauge("runtime_lost", "Calls of the CUDA runtime that were not counted by name (--runtime)")
+RUNTIME_LIBRARIES = _gauge("runtime_libraries", "Files of the CUDA runtime that are probed (--runtime)")
 HOLDERS_OK = _gauge("holders_ok", "1 while the last read of the holders was good")
 AMENDMENTS = _counter("amendments", "Windows amended because a pod's name became known after their end")
 RECORDS_QUEUED = _counter("records_queued", "Records put into the queue", "record")
@@ -39,4 +46,22 @@ RECORDS_REFUSED = _counter("records_refused", "Records that neither disk, memory
 PUBLISH_ERRORS = _counter("publish_errors", "Times that the broker or the registry was away or refused")
 QUEUE_RECORDS = _gauge("queue_records", "Records in memory that Kafka has not confirmed")
 SPOOL_BYTES = _gauge("spool_bytes", "Bytes of the spool on disk")
+SPOOL_DAMAGED_BYTES = _gauge("spool_damaged_bytes", "Bytes of the spool that could not be read again")
+SPOOL_DISK_ERRORS = _gauge("spool_disk_errors", "Records that the disk did not take at once")
+COARSENING = _gauge("coarsening", "The spool asks for: 0 raw calls, 1 tallies, 2 frames without calls")
+TALLIED_RECORDS = _counter("tallied_records", "Records of calls that say tallies, by whom", "by")
 LOOP_SECONDS = _counter("loop_seconds", "Time that the agent's loop was at work")
+
+
+def say_queue(queue: NodeQueue) -> None:
+    """How much waits, and how its disk is."""
+    QUEUE_RECORDS.set(queue.waiting)
+    SPOOL_BYTES.set(queue.waiting_bytes)
+    SPOOL_DAMAGED_BYTES.set(queue.damaged_bytes)
+    SPOOL_DISK_ERRORS.set(queue.disk_errors)
+
+
+def say_tallied(batch: EventBatch) -> None:
+    """Count the record once for each who tallied calls in it."""
+    for by in set(batch.tallied_by.tolist()):
+        TALLIED_RECORDS.labels("agent" if by == BY_AGENT else "kernel").inc()

@@ -16,6 +16,7 @@ from gpuledger.agent.doctor import Report, Subject, examine
 from gpuledger.agent.holders.choose import KUBELET_SOCKET, HolderChoice, HoldersFrom, open_holders
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes import LoaderKind, ProbeSource
+from gpuledger.agent.probes.cudart_source import RuntimeSource
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.samplers.exporter_http import exporter_url
 from gpuledger.agent.top import LiveNode
@@ -77,6 +78,7 @@ def top(
         list[Path] | None, typer.Option(help="libcuda file to probe before any process uses it.")
     ] = None,
     loader: Annotated[LoaderKind, typer.Option(help="How probes get into the kernel.")] = LoaderKind.AUTO,
+    runtime: Annotated[bool, typer.Option("--runtime", help="Count calls of libcudart by name too.")] = False,
 ) -> None:
     """Show what each pod does on this node's GPUs now. Launches, copies, memory, busy share."""
     clock = SystemClock()
@@ -84,9 +86,11 @@ def top(
     try:
         with contextlib.ExitStack() as stack:
             names = open_holders(stack, choice, node, clock)
-            source = ProbeSource(loader=loader)
+            source = RuntimeSource(loader=loader) if runtime else ProbeSource(loader=loader)
             reader = ProcReader(CgroupPaths(gone=source.gone_cgroups))
             live = LiveNode(clock, source, reader, names, _session(), tuple(library or ()))
+            if isinstance(source, RuntimeSource):
+                live.runtime_calls = source.runtime_calls
             _show(stack.enter_context(live), interval_s, once, as_json)
     except FileNotFoundError as error:
         raise ConfigError(error.strerror or "can not be read", str(error.filename)) from error

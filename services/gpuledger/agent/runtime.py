@@ -66,6 +66,8 @@ class Sources:
     dcgm_url: str | None = None
     dcgm_period_ns: int = DEFAULT_PERIOD_S * NS_PER_S
     export: Path | None = None
+    runtime: bool = False
+    """Whether calls of the CUDA runtime are counted by name."""
 
 
 def parse_source(text: str) -> tuple[SourceKind, Path | None]:
@@ -107,7 +109,7 @@ def _agent(
     holders = open_holders(stack, sources.holders, settings.node.node, clock)
     if sources.kind is SourceKind.SIMULATED:
         return _simulated(settings, sources, clock, queue, holders)
-    probes = ProbeSource(loader=sources.loader, tally_calls_per_s=sources.tally_calls_per_s)
+    probes = _probes(sources)
     reader: ProcessReader = ProcReader(CgroupPaths(gone=probes.gone_cgroups))
     session = NvmlSession() if sources.samplers is SamplerKind.NVML else None
     if session is not None:
@@ -128,6 +130,14 @@ def _agent(
     measuring = _sampler(sources, session, settings.layout.devices, clock, time)
     thread = SamplerThread(measuring, clock, time) if measuring else None
     return Agent(settings, clock, time, queue, source, reader, thread, holders)
+
+
+def _probes(sources: Sources) -> ProbeSource:
+    if not sources.runtime:
+        return ProbeSource(loader=sources.loader, tally_calls_per_s=sources.tally_calls_per_s)
+    from gpuledger.agent.probes.cudart_source import RuntimeSource  # which few agents need
+
+    return RuntimeSource(loader=sources.loader, tally_calls_per_s=sources.tally_calls_per_s)
 
 
 def _tetragon(

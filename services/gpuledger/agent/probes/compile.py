@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from gpuledger.agent.probes import cudart
 from gpuledger.agent.probes.libbpf import BUILT, DRIVER_BUILT
 from gpuledger.agent.probes.loader import CHECKOUT, DRIVER_SOURCE, MAIN_SOURCE
 from gpuledger.agent.probes.symbols import Limits, c_preamble, table_digest
@@ -52,4 +53,5 @@ def compile_object(
 if __name__ == "__main__":
     compile_object()
     compile_object(DRIVER_BUILT, DRIVER_SOURCE)
+    compile_object(cudart.OBJECT_BUILT, cudart.SOURCE)
     sys.exit(0)

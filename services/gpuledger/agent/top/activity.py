@@ -41,6 +41,8 @@ class Consumer:
     memory_bytes: int = 0
     errors: int = 0
     busy_ratio: float = 0.0
+    runtime: dict[str, int] = field(default_factory=dict)
+    """Calls of the CUDA runtime by function, where they are counted (--runtime); in nothing else here."""
 
 
 @dataclass(slots=True)

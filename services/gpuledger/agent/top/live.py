@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from gpuledger.agent.top.activity import Activity, DeviceNow, Snapshot
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.fields import Field
 from gpuledger.contract.records import NodeLayout
+
+if TYPE_CHECKING:
+    from gpuledger.agent.probes.cudart import RuntimeCalls
 
 DRAIN_S: Final = 0.1  # as the agent itself: the ring holds far more than the calls of that time
 REFRESH_NS: Final = NS_PER_S
@@ -50,6 +53,9 @@ class LiveNode:
         self._session = session
         self._libraries = libraries
         self._sampler: NvmlSampler | None = None
+        self.runtime_calls: Callable[[], list[RuntimeCalls]] | None = None
+        """Where calls of the CUDA runtime are counted, if they are."""
+        self._runtime_before: dict[tuple[int, int, str], int] = {}
 
     def __enter__(self) -> LiveNode:
         """Attach the probes. Raises Unsupported where this machine can not, OSError for a wrong library."""
@@ -103,7 +109,24 @@ class LiveNode:
         lost = self._source.losses().events
         snapshot.lost, self._lost_before = lost - self._lost_before, lost
         _measured(snapshot.devices, samples)
+        if self.runtime_calls is not None:
+            self._add_runtime(snapshot, self.runtime_calls())
         return snapshot
+
+    def _add_runtime(self, snapshot: Snapshot, found: list[RuntimeCalls]) -> None:
+        """By consumer, of those of the interval: who calls the runtime calls the driver."""
+        by_key = {(consumer.kind, consumer.consumer): consumer for consumer in snapshot.consumers}
+        before, self._runtime_before = self._runtime_before, {}
+        for one in found:
+            key = (one.pid, one.start_ns, one.function)
+            self._runtime_before[key] = one.calls
+            index = self._state.processes.find(one.pid, one.start_ns)
+            calls = one.calls - before.get(key, 0)
+            if index is None or not calls:
+                continue
+            known = self._state.processes[index]
+            if (consumer := by_key.get((known.kind, known.consumer))) is not None:
+                consumer.runtime[one.function] = consumer.runtime.get(one.function, 0) + calls
 
     def _take(self) -> None:
         now_ns = self._clock.boot_ns()

@@ -42,8 +42,22 @@ def render(snapshot: Snapshot) -> RenderableType:
             percent(consumer.busy_ratio),
             str(consumer.errors),
         )
+    shown = [devices, consumers, *_runtime(snapshot, length_s)]
     foot = f"{snapshot.events / length_s:.0f} calls/s, {snapshot.lost} lost, over {length_s:.1f} s"
-    return Group(devices, consumers, Text(foot, style="bold red" if snapshot.lost else "dim"))
+    return Group(*shown, Text(foot, style="bold red" if snapshot.lost else "dim"))
+
+
+def _runtime(snapshot: Snapshot, length_s: float) -> list[Table]:
+    """Calls of the CUDA runtime by name, where they are counted; the same work as above under other names."""
+    rows = [
+        (name(consumer), function, f"{calls / length_s:.0f}")
+        for consumer in snapshot.consumers
+        for function, calls in sorted(consumer.runtime.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    table = _table("consumer", "CUDA runtime", "calls/s")
+    for row in rows:
+        table.add_row(*row)
+    return [table] if rows else []
 
 
 def _table(*names: str) -> Table:
