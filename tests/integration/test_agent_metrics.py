@@ -13,11 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
+from gpuledger.agent.runtime import SPOOL_DIRECTORY
+from gpuledger.agent.spool import Entry, Journal, Pressure
+from gpuledger.agent.spool.journal import SEGMENT_BYTES
 from gpuledger.localstack import free_port
 from tests.support.telemetry import RunningAgent, running_agent
 from tests.support.waiting import until
 
 PERIOD = "500ms"
+SPOOL_BYTES = 2 * SEGMENT_BYTES  # the least there is
+TORN = b"torn"
 NOBODY = "127.0.0.1:9"  # no broker listens on the discard port: the agent spools, and its metrics say so
 
 
@@ -48,10 +53,16 @@ class Prometheus:
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningAgent, int]]:
     directory, port = tmp_path_factory.mktemp("agent"), free_port()
+    earlier = Journal(directory / "state" / SPOOL_DIRECTORY, SPOOL_BYTES)
+    while earlier.bytes < 0.55 * SPOOL_BYTES:  # so full that calls are tallied, and it ends in a crash
+        earlier.append(Entry("EventBatch", b"test/metrics", bytes(100_000)))
+    earlier.close()
+    with max(earlier.directory.glob("*.segment")).open("ab") as last:
+        last.write(TORN)
     command = [sys.executable, "-c", "from gpuledger.agent.cli import app; app()", "run"]
     command += ["--cluster", "test", "--node", "metrics", "--state", str(directory / "state")]
     command += ["--bootstrap", NOBODY, "--registry", f"http://{NOBODY}", "--source", "simulated"]
-    command += ["--window-s", "1", "--metrics-port", str(port)]
+    command += ["--window-s", "1", "--metrics-port", str(port), "--spool-bytes", str(SPOOL_BYTES)]
     with running_agent(command, directory / "agent.log") as started:
         started.wait_log("epoch_begins")
         yield started, port
@@ -95,6 +106,14 @@ def test_prometheus_has_the_agents_series(prometheus: Prometheus) -> None:
     lost = prometheus.series("gpuledger_agent_lost_events")
     assert {series["metric"]["where"] for series in lost} == {"kernel", "user", "unpaired_returns"}
     assert {series["metric"]["job"] for series in lost} == {"agent"}
+
+
+def test_prometheus_sees_a_spool_that_fills_and_what_its_disk_has_spoiled(prometheus: Prometheus) -> None:
+    until(lambda: prometheus.value("gpuledger_agent_coarsening") == Pressure.TALLY)
+    until(lambda: prometheus.value('gpuledger_agent_tallied_records_total{by="agent"}') > 0)
+    assert prometheus.value("gpuledger_agent_spool_bytes") > SPOOL_BYTES / 2
+    assert prometheus.value("gpuledger_agent_spool_damaged_bytes") == len(TORN)
+    assert prometheus.value("gpuledger_agent_spool_disk_errors") == 0
 
 
 def test_rates_of_the_agent_can_be_asked_for(prometheus: Prometheus) -> None:

@@ -213,8 +213,8 @@ class Agent:
         metrics.LATE_EVENTS.set(self._cutter.late_events)
         metrics.CLOCK_ERROR.set(self._time.error_ns(self._clock) / NS_PER_S)
         metrics.PROCESSES.set(len(self._state.processes.living(self._clock.boot_ns())))
-        metrics.QUEUE_RECORDS.set(self._queue.waiting)
-        metrics.SPOOL_BYTES.set(self._queue.waiting_bytes)
+        metrics.COARSENING.set(self._cutter.pressure)
+        metrics.say_queue(self._queue)
 
     def _begin_epoch(self, time: AgentTime) -> None:
         self._time = time
@@ -262,8 +262,10 @@ class Agent:
     def _put(self, parts: Iterable[Part]) -> None:
         self._cutter.pressure = int(self._queue.pressure)
         for part in parts:
-            if isinstance(part, EventBatch) and self._source is not None:
-                part.missing = list(self._source.missing)
+            if isinstance(part, EventBatch):
+                if self._source is not None:
+                    part.missing = list(self._source.missing)
+                metrics.say_tallied(part)
             keyframe = isinstance(part, Holdings) and part.keyframe
             headers = RecordHeaders.of(part.header, _KIND_OF[type(part)], keyframe)
             self._queue_record(part, self._settings.node.key, tuple(headers.to_kafka()))

@@ -139,6 +139,11 @@ class NodeQueue:
             return self._journal.bytes
 
     @property
+    def damaged_bytes(self) -> int:
+        """Bytes on disk that could not be read again."""
+        return self._journal.damaged_bytes
+
+    @property
     def pressure(self) -> Pressure:
         """How coarse the next window has to be."""
         with self._lock:
