@@ -7,8 +7,9 @@ import pytest
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.identity import NO_NODE, NodeKey
 from gpuledger.contract.records import ChargeSet, decode, encode
+from gpuledger.contract.revision import MAX_INPUTS, Revision
 from gpuledger.contract.windows import MINUTE_NS
-from gpuledger.pricing.commitments import Minute, Usage, unused_rows, usage
+from gpuledger.pricing.commitments import MAX_COUNTED_INPUTS, Held, Minute, Usage, news, unused_rows, usage
 from gpuledger.pricing.yaml_documents import InvalidDocument, read_prices
 from gpuledger.pricing.yaml_values import instant_ns
 from gpuledger.sink.meaning import check
@@ -92,6 +93,46 @@ def test_the_same_minute_gives_the_same_bytes_and_another_amount_another_digest(
     one, same, other = (unused_rows(BOOK, minute(four=nano)) for nano in (DOLLAR, DOLLAR, 2 * DOLLAR))
     assert encode(one) == encode(same)
     assert one.digest != other.digest
+
+
+def rank(charges: ChargeSet) -> int:
+    return Revision(charges.generation, charges.inputs, charges.digest, charges.core_version).packed
+
+
+def test_what_the_ledger_says_already_is_no_news_whatever_it_was_computed_from():
+    """3 of 4 used: 1 unused, in dollars. The same amount in another currency is another row."""
+    one = minute(four=3 * DOLLAR)
+    first = news(BOOK, one, None)
+    assert first is not None
+    assert encode(first) == encode(unused_rows(BOOK, one))
+    held = Held(rank(first), {("four", "USD"): DOLLAR})
+    assert news(BOOK, one, held) is None
+    assert news(BOOK, one._replace(inputs=900, generation=9), held) is None
+    assert news(BOOK, one, held._replace(unused_nano={("four", "EUR"): DOLLAR})) is not None
+    assert news(BOOK, minute(four=4 * DOLLAR), None) is None  # all is used, and no row is there
+
+
+@pytest.mark.parametrize(
+    ("generation", "inputs"), [(2, 31), (2, 30), (2, 29), (1, 99), (3, 1), (2, MAX_INPUTS)]
+)
+def test_what_changed_outranks_what_is_there_whatever_it_was_computed_from(generation: int, inputs: int):
+    first = unused_rows(BOOK, minute(four=3 * DOLLAR))
+    held = Held(rank(first), {("four", "USD"): DOLLAR})
+    now = minute(four=1 * DOLLAR)._replace(generation=generation, inputs=inputs)
+    found = news(BOOK, now, held)
+    assert found is not None
+    assert found.unallocated_nano.tolist() == [3 * DOLLAR]
+    assert rank(found) > held.revision
+    assert encode(found) == encode(news(BOOK, now, held))
+    assert found.inputs <= MAX_COUNTED_INPUTS  # so that there is room above it
+
+
+def test_rows_that_have_no_reason_any_more_are_withdrawn_by_an_empty_set():
+    held = Held(rank(unused_rows(BOOK, minute(-1))), {("four", "USD"): DOLLAR})
+    found = news(BOOK, minute(-1), held)
+    assert found is not None
+    assert len(found.device) == 0
+    assert rank(found) > held.revision
 
 
 def test_charges_of_no_node_are_commitments_alone_and_no_node_has_its_name():

@@ -19,7 +19,17 @@ from gpuledger.notify.document import AlertmanagerTarget, read_targets
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
-RUNNING = ("processor", "sink", "budgets", "notify", "exporter", "archive", "inventory", "agent")
+RUNNING = (
+    "processor",
+    "sink",
+    "budgets",
+    "notify",
+    "exporter",
+    "commitments",
+    "archive",
+    "inventory",
+    "agent",
+)
 GPULEDGER = ("topics", "schemas", *RUNNING)
 SERVERS = ("kafka", "registry", "clickhouse", "prometheus", "alertmanager")
 

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "simulate": {"contract", "bus", "pricing"},
     "processor": {"contract", "bus", "pricing", "attribution", "archive"},
     "budgets": {"contract", "bus", "pricing", "warehouse", "processor", "logs", "configuration", "spend"},
-    "configuration": {"contract", "bus", "pricing", "warehouse"},
+    "configuration": {"contract", "bus", "pricing", "warehouse", "logs", "serving"},
     "warehouse": {"contract", "localstack"},
     "sink": {"contract", "bus", "logs", "warehouse", "serving"},
     "spend": {"contract", "pricing", "warehouse", "tables"},

@@ -3,116 +3,113 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, framed
-from gpuledger.configuration.ledger import minutes_of, opened
-from gpuledger.configuration.publish import CLIENT_ID, Documents
-from gpuledger.configuration.reading import instant
+from gpuledger.bus import BusSettings
+from gpuledger.configuration import commitments_metrics as metrics
+from gpuledger.configuration.commitments import Commitments, Pass, keep_published
+from gpuledger.configuration.reading import instant, span
 from gpuledger.configuration.show import console
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError, Refused
-from gpuledger.contract.identity import NO_NODE
 from gpuledger.contract.money import format_nano
-from gpuledger.contract.records import ChargeSet, PriceBookVersion
-from gpuledger.contract.topics import CHARGES
-from gpuledger.contract.windows import HOUR_NS, MINUTE_NS
-from gpuledger.pricing.commitments import Minute, Usage, unused_rows, usage
-from gpuledger.pricing.versions import Prices
-from gpuledger.warehouse import DEFAULT_URL
+from gpuledger.contract.windows import HOUR_NS, MINUTE_NS, NS_PER_S
+from gpuledger.logs import write_json_lines
+from gpuledger.serving import LOOPBACK, MetricsAddress, MetricsPort, serve_metrics, stop_signals
+from gpuledger.warehouse import DEFAULT_URL, parse_url
 
 SETTLE_NS = HOUR_NS  # windows of the last hour may still come in
 MAX_RANGE_NS = 35 * 24 * HOUR_NS  # as long as the ledger keeps windows
+DEFAULT_BACK = "24h"
+AMOUNTS = ("committed", "used", "unused", "over")
 
 
 def commitments(
-    since: Annotated[
-        str | None, typer.Option("--from", help="First minute; default: 24 hours before --to.")
-    ] = None,
+    since: Annotated[str | None, typer.Option("--from", help="First minute, instead of --back.")] = None,
     until: Annotated[
         str | None, typer.Option("--to", help="End; default: the last full hour that has settled.")
     ] = None,
+    back: Annotated[
+        str, typer.Option("--back", help="How far back from the end: 24h, 8d; 35d at most.")
+    ] = DEFAULT_BACK,
     url: Annotated[
         str, typer.Option("--url", envvar="GPULEDGER_WAREHOUSE_URL", help="The warehouse.")
     ] = DEFAULT_URL,
     publish: Annotated[
-        bool, typer.Option("--publish", help="Write what was not used to the ledger. Safe to repeat.")
+        bool, typer.Option("--publish", help="Write to the ledger what it lacks of this. Safe to repeat.")
     ] = False,
+    every: Annotated[
+        str | None, typer.Option("--every", help="With --publish: again each 1h, 30m, ... until SIGTERM.")
+    ] = None,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show how much of each commitment was used. What was not is a row of node `-`, reason commitment."""
-    start_ns, end_ns = _range(since, until)
-    settings = BusSettings.load()
-    versions = Documents(settings, SystemClock()).versions(PriceBookVersion)
-    books = {one.version: one for one in versions if isinstance(one, PriceBookVersion)}
-    with opened(url) as warehouse:
-        minutes, charged_with = minutes_of(warehouse, start_ns, end_ns, _ids(books.values()))
-    prices = Prices(books.values())
-    held = [
-        (books[number], minute)
-        for minute in minutes
-        if (number := charged_with.get(minute.start_ns) or prices.at(minute.start_ns).version) in books
-    ]
-    _print(held, as_json)
-    if publish:
-        sets = [unused_rows(book, minute) for book, minute in held if usage(book, minute)]
-        _publish(settings, sets)
-        if not as_json:
-            print(f"Published {len(sets)} minutes.")
+    """Show how much of each commitment was used. What was not is a row of node `-`, reason commitment.
+
+    With --publish only what the ledger lacks is written: minutes that are new, and those of which late data
+    or a restatement says something else. Run it each hour, and each night with a longer --back.
+    """
+    parse_url(url)
+    look_back_ns = span(back, "--back")
+    every_ns = None if every is None else span(every, "--every")
+    looker = Commitments(BusSettings.load(), url, SystemClock())
+    if every_ns is None:
+        found = looker.look(*_range(since, until, look_back_ns), publish)
+        if not found.sums and not publish:
+            raise Refused("no published price list has a commitment that holds then")
+        _print(found, publish, as_json)
+        return
+    if not publish or since is not None or until is not None or as_json:
+        raise ConfigError("goes with --publish, and not with --from, --to or --json", "--every")
+    write_json_lines()
+    stop = stop_signals()
+    serve_metrics(metrics_port, metrics_address, metrics.REGISTRY)
+    keep_published(
+        lambda: looker.look(*_range(None, None, look_back_ns), publish=True),
+        every_ns / NS_PER_S,
+        stop,
+        SystemClock(),
+    )
 
 
-def _range(since: str | None, until: str | None) -> tuple[int, int]:
+def _range(since: str | None, until: str | None, back_ns: int) -> tuple[int, int]:
     now_ns = SystemClock().unix_ns()
     end_ns = now_ns - SETTLE_NS if until is None else instant(until, "--to")
     end_ns -= end_ns % (HOUR_NS if until is None else MINUTE_NS)
-    start_ns = end_ns - 24 * HOUR_NS if since is None else instant(since, "--from")
+    start_ns = end_ns - back_ns if since is None else instant(since, "--from")
     start_ns -= start_ns % MINUTE_NS
     if not start_ns < end_ns <= start_ns + MAX_RANGE_NS:
-        raise ConfigError("the range must be forwards, and of 35 days at most", "--from")
+        where = "--back" if since is None else "--from"
+        raise ConfigError("the range must be forwards, and of 35 days at most", where)
     return start_ns, end_ns
 
 
-def _ids(books: Iterable[PriceBookVersion]) -> list[str]:
-    found = {entry.id for book in books for entry in book.entries if entry.commitment_quantity}
-    if not found:
-        raise Refused("no published price list has a commitment")
-    return sorted(found)
-
-
-def _print(held: Sequence[tuple[PriceBookVersion, Minute]], as_json: bool) -> None:
-    sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for book, minute in held:
-        for one in usage(book, minute):
-            for place, nano in enumerate(_amounts(one)):
-                sums[one.id, book.currency][place] += nano
-    names = ("committed", "used", "unused", "over")
+def _print(found: Pass, publish: bool, as_json: bool) -> None:
+    told = sorted(found.sums.items())
     if as_json:
         rows = [
-            {"commitment": name, "currency": currency} | dict(zip(names, map(format_nano, sum_), strict=True))
-            for (name, currency), sum_ in sorted(sums.items())
+            {"commitment": name, "currency": currency}
+            | dict(zip(AMOUNTS, map(format_nano, sums), strict=True))
+            for (name, currency), sums in told
         ]
-        print(json.dumps({"commitments": rows}))
+        document = {"commitments": rows} | ({"published_minutes": found.published} if publish else {})
+        print(json.dumps(document))
         return
-    table = Table("commitment", "currency", *names, "used %", title="Commitments", title_justify="left")
-    for (name, currency), sum_ in sorted(sums.items()):
-        percent = f"{100 * (sum_[0] - sum_[2]) / sum_[0]:.1f}"
-        table.add_row(name, currency, *(format_nano(nano, 2) for nano in sum_), percent)
-    console().print(table)
-    if any(sum_[3] for sum_ in sums.values()):
+    table = Table("commitment", "currency", *AMOUNTS, "used %", title="Commitments", title_justify="left")
+    for (name, currency), sums in told:
+        percent = f"{100 * (sums.committed - sums.unused) / sums.committed:.1f}"
+        table.add_row(name, currency, *(format_nano(nano, 2) for nano in sums), percent)
+    if told:
+        console().print(table)
+    else:
+        print("No published price list has a commitment that holds then.")
+    if any(sums.over for _, sums in told):
         print(
             "Over: more matches a commitment's rule than was committed to; name what it covers more narrowly."
         )
-
-
-def _amounts(one: Usage) -> tuple[int, int, int, int]:
-    return one.committed_nano, one.used_nano, one.unused_nano, one.over_nano
-
-
-def _publish(settings: BusSettings, sets: Sequence[ChargeSet]) -> None:
-    with SchemaRegistry(settings) as registry, Producer(settings, CLIENT_ID) as producer:
-        producer.produce_all([Outgoing(CHARGES, NO_NODE.key, framed(registry, one)) for one in sets])
+    if publish:
+        print(f"Published {found.published} minutes; of {found.minutes - found.published} the ledger has it.")

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from gpuledger.configuration.effect import LedgerHour
 from gpuledger.contract.errors import Refused
+from gpuledger.contract.identity import NO_NODE
 from gpuledger.contract.windows import HOUR_NS, MINUTE_NS, NS_PER_S
 from gpuledger.pricing.changes import Range
-from gpuledger.pricing.commitments import Minute
+from gpuledger.pricing.commitments import Held, Minute
 from gpuledger.warehouse import Warehouse, connect
 
 LATEST_S = (1 << 32) - 1  # a DateTime of ClickHouse ends in February 2106
@@ -82,6 +83,17 @@ FROM charge_windows AS w FINAL
 WHERE window_start >= fromUnixTimestamp({from:UInt32}) AND window_start < fromUnixTimestamp({until:UInt32})
   AND node != '-' AND rows > 0
 GROUP BY minute
+"""
+# The heads also of sets without rows; a row whose head is not there yet is no part of the ledger either.
+_HELD = """
+SELECT toUnixTimestamp(window_start), revision FROM charge_windows FINAL
+WHERE window_start >= fromUnixTimestamp({from:UInt32}) AND window_start < fromUnixTimestamp({until:UInt32})
+  AND node = {nobody:String}
+"""
+_UNUSED = """
+SELECT toUnixTimestamp(window_start), revision, consumer, currency, c.unallocated FROM charges AS c
+WHERE window_start >= fromUnixTimestamp({from:UInt32}) AND window_start < fromUnixTimestamp({until:UInt32})
+  AND node = {nobody:String}
 """
 MAX_HOUR_ROWS = 200_000  # a Python value each; a fleet of many teams has some thousand an hour
 
@@ -181,3 +193,15 @@ def minutes_of(
         minutes[start] = minutes[start]._replace(generation=int(generation), inputs=int(inputs))
         versions[start] = int(version)
     return list(minutes.values()), versions
+
+
+def unused_of(warehouse: Warehouse, start_ns: int, end_ns: int) -> dict[int, Held]:
+    """What the ledger has of commitments that were not used, by the minutes of [start_ns, end_ns)."""
+    parameters = {"from": start_ns // NS_PER_S, "until": end_ns // NS_PER_S, "nobody": NO_NODE.node}
+    rows: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
+    for second, revision, consumer, currency, amount in warehouse.rows(_UNUSED, parameters):
+        rows.setdefault((int(second), int(revision)), {})[consumer, currency] = _nano(amount)
+    return {
+        int(second) * NS_PER_S: Held(int(revision), rows.get((int(second), int(revision)), {}))
+        for second, revision in warehouse.rows(_HELD, parameters)
+    }

@@ -11,6 +11,7 @@ from gpuledger.configuration.publish import KIND_OF_RECORD, Documents
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.records import BudgetsVersion, PriceBookVersion, TeamMapVersion
+from gpuledger.pricing.yaml_budgets import span_ns
 from gpuledger.pricing.yaml_documents import InvalidDocument, Version, places_of_ids, read_documents
 from gpuledger.pricing.yaml_values import instant_ns
 
@@ -47,6 +48,14 @@ def instant(text: str | None, option: str) -> int:
         return SystemClock().unix_ns()
     try:
         return instant_ns(text)
+    except ValueError as error:
+        raise ConfigError(str(error), option) from None
+
+
+def span(text: str, option: str) -> int:
+    """ns of an option's span of time such as 24h. Raises ConfigError."""
+    try:
+        return span_ns(text)
     except ValueError as error:
         raise ConfigError(str(error), option) from None
 

@@ -17,11 +17,13 @@ from gpuledger.contract.charge_columns import DOUBLE_COLUMNS, ROW_COLUMNS
 from gpuledger.contract.identity import NO_NODE
 from gpuledger.contract.money import cost
 from gpuledger.contract.records import ChargeSet, PriceBookVersion
-from gpuledger.contract.revision import CORE_VERSION, MAX_DIGEST, MAX_INPUTS
+from gpuledger.contract.revision import CORE_VERSION, MAX_DIGEST, MAX_INPUTS, Revision
 from gpuledger.contract.rows import NO_DEVICE, POOL
 from gpuledger.contract.windows import MINUTE_NS
 from gpuledger.pricing.currencies import unit_price_segments
 from gpuledger.pricing.teams import POOL_TEAM
+
+MAX_COUNTED_INPUTS = MAX_INPUTS // 2  # of all windows of a minute; above that a set can still be outranked
 
 
 class Minute(NamedTuple):
@@ -31,6 +33,13 @@ class Minute(NamedTuple):
     generation: int = 0
     inputs: int = 0
     used_nano: Mapping[str, int] = {}
+
+
+class Held(NamedTuple):
+    """What the ledger has of a minute: the revision of its set, and its rows by commitment and currency."""
+
+    revision: int
+    unused_nano: Mapping[tuple[str, str], int]
 
 
 class Usage(NamedTuple):
@@ -72,6 +81,22 @@ def usage(book: PriceBookVersion, minute: Minute) -> list[Usage]:
     return found
 
 
+def news(book: PriceBookVersion, minute: Minute, held: Held | None) -> ChargeSet | None:
+    """The set that is lacking for the ledger to say what is known of a minute; None where it says so.
+
+    A function of the ledger alone: asked again before the ledger has it, it gives the same bytes. It outranks
+    what it replaces, also where what was charged since counts fewer inputs (windows that were withdrawn).
+    """
+    unused = {(one.id, book.currency): one.unused_nano for one in usage(book, minute) if one.unused_nano}
+    if unused == (held.unused_nano if held is not None else {}):
+        return None
+    found = unused_rows(book, minute._replace(inputs=min(minute.inputs, MAX_COUNTED_INPUTS)))
+    if held is None or _revision(found) > held.revision:
+        return found
+    last = Revision.unpack(held.revision)
+    return unused_rows(book, minute._replace(generation=last.generation, inputs=last.inputs + 1))
+
+
 def unused_rows(book: PriceBookVersion, minute: Minute) -> ChargeSet:
     """The rows of a minute, one for each commitment of which something was not used; none withdraw those
     that were there. More windows, or a later generation, make a greater revision."""
@@ -101,7 +126,7 @@ def unused_rows(book: PriceBookVersion, minute: Minute) -> ChargeSet:
         window_length_ns=MINUTE_NS,
         generation=minute.generation,
         inputs=min(minute.inputs, MAX_INPUTS),
-        digest=_digest(unused),
+        digest=_digest(book, unused),
         core_version=CORE_VERSION,
         state="complete",
         price_version=book.version,
@@ -111,6 +136,11 @@ def unused_rows(book: PriceBookVersion, minute: Minute) -> ChargeSet:
     )
 
 
-def _digest(unused: Sequence[Usage]) -> int:
-    told = "\n".join(f"{one.id} {one.unused_nano}" for one in unused)
+def _revision(charges: ChargeSet) -> int:
+    return Revision(charges.generation, charges.inputs, charges.digest, charges.core_version).packed
+
+
+def _digest(book: PriceBookVersion, unused: Sequence[Usage]) -> int:
+    rows = (f"{one.id} {one.unused_nano}" for one in unused)
+    told = "\n".join((f"{book.version} {book.currency}", *rows))
     return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "big") & MAX_DIGEST
