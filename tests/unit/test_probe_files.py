@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import subprocess
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from gpuledger.agent.probes.attach import choose
 from gpuledger.agent.probes.btf import field_offsets, kernel_offsets
@@ -40,6 +43,43 @@ def test_exported_functions_are_found_at_their_place_in_the_file(tmp_path: Path)
     assert not {"hidden", "table", "puts"} & found.keys()
     body = path.read_bytes()[found["cuInit"] : found["cuInit"] + 16]
     assert struct.pack("<I", 0x12345) in body
+
+
+@pytest.mark.parametrize("name", ["libc.so.6", "libm.so.6"])
+def test_a_library_is_read_as_pyelftools_reads_it(name: str) -> None:
+    path = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if name in line)
+    with Path(path).open("rb") as file:
+        elf = ELFFile(file)
+        table = elf.get_section_by_name(".dynsym")
+        assert isinstance(table, SymbolTableSection)
+        loads = [segment.header for segment in elf.iter_segments("PT_LOAD")]
+        expected = {
+            symbol.name: symbol["st_value"] - load.p_vaddr + load.p_offset
+            for symbol in table.iter_symbols()
+            if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF"
+            for load in loads
+            if load.p_vaddr <= symbol["st_value"] < load.p_vaddr + load.p_filesz
+        }
+    assert len(expected) > 500
+    assert exported_functions(path) == expected
+
+
+def test_a_library_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    whole = library(tmp_path / "one.so", "int cuInit(int f) { return f; }\n").read_bytes()
+    cut = tmp_path / "cut.so"
+    for size in range(0, len(whole), 97):
+        cut.write_bytes(whole[:size])
+        with pytest.raises(BadRecord, match=str(cut)):
+            exported_functions(cut)
+
+
+def test_a_library_with_numbers_that_make_no_sense_is_refused_or_read(tmp_path: Path) -> None:
+    whole = library(tmp_path / "one.so", "int cuInit(int f) { return f; }\n").read_bytes()
+    odd = tmp_path / "odd.so"
+    for at in range(32, 64, 2):  # where its tables lie, and how large they are
+        odd.write_bytes(whole[:at] + b"\xff\xff" + whole[at + 2 :])
+        with contextlib.suppress(BadRecord):
+            assert isinstance(exported_functions(odd), dict)
 
 
 def test_a_file_that_is_no_elf_is_refused(tmp_path: Path) -> None:
