@@ -69,6 +69,10 @@ def devices(draw: st.DrawFn) -> Device:
         replicas=draw(counts),
         sm_active_declared=draw(st.booleans()),
         lost=draw(st.booleans()),
+        placement_start=draw(ints),
+        placement_size=draw(ints),
+        slice_starts=draw(st.sampled_from([0, 0b111_1111]) | anything),
+        slice_size=draw(ints),
     )
 
 

@@ -50,6 +50,8 @@ def layouts(draw: st.DrawFn) -> NodeLayout:
         if draw(st.integers(0, 4)) == 0:
             parent = Device(f"GPU-{index}", index=index, model=model, sharing="mig", slices_total=7)
             parent.memory_total_bytes = draw(st.sampled_from([0, 80 * GIB]))
+            if draw(st.booleans()):
+                parent.slice_starts, parent.slice_size = 0b111_1111, 1
             devices.append(parent)
             left, instance = 7, 0
             while left and draw(st.booleans()):
@@ -66,6 +68,8 @@ def layouts(draw: st.DrawFn) -> NodeLayout:
                         model=model,
                         mig_profile=draw(st.sampled_from(["", f"{slices}g.10gb", f"1c.{slices}g.10gb"])),
                         memory_total_bytes=draw(st.sampled_from([0, 10 * GIB, 40 * GIB])),
+                        placement_start=draw(st.integers(-1, 7)),
+                        placement_size=draw(st.sampled_from([0, 1, 2, 4, 8])),
                         sharing=draw(st.sampled_from(SHARINGS)),
                         replicas=draw(st.integers(1, 2)),
                     )
