@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from gpuledger.agent.probes import ProbeSource, RawEvents
+from gpuledger.agent.probes.places import LIBRARY_PLACES
+from gpuledger.agent.probes.source import RELEASE_AFTER_SCANS
 from gpuledger.contract.operations import Operation
-from tests.bpf.workbench import WAIT_S, Bench, Running, events_of
+from tests.bpf.workbench import WAIT_S, Bench, Running, events_of, started
 
 ROUNDS = 23
 
@@ -79,6 +81,30 @@ def test_a_container_that_lives_for_a_moment_is_seen_whole_where_it_has_the_node
     with Running(elsewhere(script, bench), tmp_path) as running:
         running.finish()
         assert launches(source, running.pid) == ROUNDS
+
+
+def test_the_node_s_own_library_is_probed_before_anybody_has_it_and_while_it_lies_there(
+    bench: Bench, tmp_path: Path
+) -> None:
+    node = tmp_path / "node"
+    place = node / LIBRARY_PLACES[0]
+    library = bench.copy_library(place.parent)
+    library.rename(place.with_name("libcuda.so.535.1"))
+    place.symlink_to("libcuda.so.535.1")
+    with started(proc=tmp_path, node_root=node) as source:  # it finds no process by itself
+        assert source.refresh() == 1
+        for _ in range(RELEASE_AFTER_SCANS + 2):
+            assert source.refresh() == 0
+        with Running(loop(bench), place.parent) as running:
+            running.finish()
+            assert launches(source, running.pid) == ROUNDS
+        place.unlink()  # the driver is replaced by another
+        bench.copy_library(place.parent)
+        assert source.refresh() == 1
+        assert len(source.probes()) == 2
+        for _ in range(RELEASE_AFTER_SCANS + 2):
+            source.refresh()
+        assert [report.inode for report in source.probes()] == [place.stat().st_ino]
 
 
 COUNTING = """

@@ -50,10 +50,15 @@ def started(
     load: Callable[[Limits], Loader] | None = None,
     loader: LoaderKind = LoaderKind.LIBBPF,
     proc: Path = Path("/proc"),
+    node_root: Path | None = None,
 ) -> Iterator[ProbeSource]:
     """A source of the test's own; given another ``proc`` it finds no library by itself."""
     source = ProbeSource(
-        limits or Limits(ring_bytes=1 << 20), loader=loader, load=load, scanner=LibraryScanner(proc)
+        limits or Limits(ring_bytes=1 << 20),
+        loader=loader,
+        load=load,
+        scanner=LibraryScanner(proc),
+        node_root=node_root,
     )
     source.start()
     try:

@@ -15,6 +15,7 @@ from gpuledger.agent.holders.source import HolderSource
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes.event_source import EventSource
 from gpuledger.agent.probes.loader import LoaderKind
+from gpuledger.agent.probes.places import NODE_ROOT
 from gpuledger.agent.probes.source import DEFAULT_TALLY_CALLS_PER_S, ProbeSource
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.process_reader import ProcessReader
@@ -133,11 +134,12 @@ def _agent(
 
 
 def _probes(sources: Sources) -> ProbeSource:
+    loader, rate = sources.loader, sources.tally_calls_per_s
     if not sources.runtime:
-        return ProbeSource(loader=sources.loader, tally_calls_per_s=sources.tally_calls_per_s)
+        return ProbeSource(loader=loader, tally_calls_per_s=rate, node_root=NODE_ROOT)
     from gpuledger.agent.probes.cudart_source import RuntimeSource  # which few agents need
 
-    return RuntimeSource(loader=sources.loader, tally_calls_per_s=sources.tally_calls_per_s)
+    return RuntimeSource(loader=loader, tally_calls_per_s=rate, node_root=NODE_ROOT)
 
 
 def _tetragon(

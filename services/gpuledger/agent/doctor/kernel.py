@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,18 +19,8 @@ from gpuledger.agent.probes.libraries import LibraryScanner
 from gpuledger.agent.probes.loader import kernel_version
 from gpuledger.agent.probes.loading import loader_problem
 from gpuledger.agent.probes.mappings import MappingWatch
+from gpuledger.agent.probes.places import NODE_ROOT, node_libraries
 from gpuledger.contract.errors import BadRecord, GpuledgerError
-
-LIBRARY_PLACES: Final = (
-    "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-    "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
-    "/usr/lib64/libcuda.so.1",
-    "/usr/local/nvidia/lib64/libcuda.so.1",
-    "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1",
-    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-    "/run/nvidia/driver/usr/lib64/libcuda.so.1",
-)
-"""Debian, RHEL, GKE and the GPU operator's driver container, as the host sees them."""
 
 _OWN_CGROUP: Final = "/proc/self/cgroup"
 
@@ -131,10 +120,8 @@ def _libraries() -> list[str]:
     found: dict[tuple[int, int], str] = {}
     for mapping in LibraryScanner().scan():
         found.setdefault(mapping.file.key, mapping.file.path)
-    for place in LIBRARY_PLACES:
-        with contextlib.suppress(OSError):
-            status = Path(place).stat()
-            found.setdefault((status.st_dev, status.st_ino), place)
+    for file in (*node_libraries(NODE_ROOT), *node_libraries(Path("/"))):
+        found.setdefault(file.key, file.path)
     return list(found.values())
 
 

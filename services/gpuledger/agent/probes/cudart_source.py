@@ -26,8 +26,9 @@ class RuntimeSource(ProbeSource):
         *,
         loader: LoaderKind = LoaderKind.AUTO,
         tally_calls_per_s: int | None = DEFAULT_TALLY_CALLS_PER_S,
+        node_root: Path | None = None,
     ) -> None:
-        super().__init__(loader=loader, tally_calls_per_s=tally_calls_per_s)
+        super().__init__(loader=loader, tally_calls_per_s=tally_calls_per_s, node_root=node_root)
         self._runtime = RuntimeProbes()
         self._refreshes = 0
 

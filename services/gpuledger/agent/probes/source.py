@@ -23,6 +23,7 @@ from gpuledger.agent.probes.finder import Finder
 from gpuledger.agent.probes.libraries import LibraryFile, LibraryScanner, Mapping, library_file
 from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, Loader, LoaderKind
 from gpuledger.agent.probes.loading import load as load_kind
+from gpuledger.agent.probes.places import NodeLibraries
 from gpuledger.agent.probes.ring import MappedRing
 from gpuledger.agent.probes.state import KernelState
 from gpuledger.agent.probes.symbols import Limits
@@ -42,7 +43,8 @@ class ProbeSource:
     """`EventSource` over probes in the kernel, loaded as ``loader`` says, or by ``load`` if it is given.
 
     A process that makes more than ``tally_calls_per_s`` calls is tallied (None: never, 0: always); on a node
-    with very many calls in all sooner (`RateBudget`)."""
+    with very many calls in all sooner (`RateBudget`). Libraries at the usual places below ``node_root`` are
+    probed before any process has them, and as long as they lie there."""
 
     def __init__(
         self,
@@ -52,7 +54,9 @@ class ProbeSource:
         load: Callable[[Limits], Loader] | None = None,
         scanner: LibraryScanner | None = None,
         tally_calls_per_s: int | None = DEFAULT_TALLY_CALLS_PER_S,
+        node_root: Path | None = None,
     ) -> None:
+        self._of_node = NodeLibraries(node_root)
         self._limits = limits or Limits()
         self._kind = loader
         self._load = load or partial(load_kind, loader)
@@ -108,8 +112,7 @@ class ProbeSource:
     def preattach(self, path: str | Path) -> None:
         """See `EventSource`. Raises OSError where the file is not there, BadRecord where it is no library.
 
-        A path is kept as long as the source: unlike a library that was found, it is never let go.
-        """
+        A path is kept as long as the source: unlike a library that was found, it is never let go."""
         file = library_file(path)
         self._seen += self._finder.all()
         self._mark_late({file.key})
@@ -124,7 +127,7 @@ class ProbeSource:
         """
         state = self._started()
         self._seen += self._finder.look()
-        attached = self._attach_seen()
+        attached = self._attach_of_node() + self._attach_seen()
         self._release_unused()
         if self._budget.note(self._records + state.tallied(), time.monotonic_ns()):
             state.set_tally_rate(self._budget.calls_per_s)
@@ -145,6 +148,18 @@ class ProbeSource:
             if self._attach_seen():
                 break  # whoever has it is seen whole from now on, and that is to be said
         return True
+
+    def _attach_of_node(self) -> int:
+        """Probe the node's own libraries; those that lie there no more are let go like any other."""
+        new, gone = self._of_node.look()
+        self._found.update(dict.fromkeys(gone, 0))
+        if not new:
+            return 0
+        self._seen += self._finder.all()
+        self._mark_late(set(new))
+        attached = sum(map(self._attach_found, new.values()))
+        self._found = {key: n for key, n in self._found.items() if key not in new or key in self._refused}
+        return attached
 
     def _attach_seen(self) -> int:
         files = [mapping.file for mapping in self._seen]
