@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-REMOVE_S = 5.0  # a cgroup is busy until the kernel has buried its last process
+REMOVE_S = 240.0  # a cgroup is busy until the kernel has buried its last process
 
 
 def cgroup2_mount(mountinfo: Path = Path("/proc/self/mountinfo")) -> Path:

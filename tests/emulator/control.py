@@ -23,7 +23,7 @@ BUILD = HERE.parent.parent / "build" / "emulator"
 LIBCUDA = BUILD / "lib" / "libcuda.so.1"
 LIBCUDART = BUILD / "lib" / "libcudart.so.12"
 MEMORY = Path("/dev/shm")  # the model changes all the time; it belongs into memory
-START_S = 10.0  # gpud starts in milliseconds; a loaded machine may need longer
+START_S = 240.0  # gpud starts in milliseconds; a loaded machine may need longer
 STOP_S = 1.0  # a workload that waits for a long queue does not see SIGTERM before its end
 
 
