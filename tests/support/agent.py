@@ -108,9 +108,10 @@ class Bench:
         length_ns: int = 10 * S,
         samples_expected: bool = False,
         processes: Sequence[int] = (1,),
+        reader: StatedProcesses | None = None,
         **rules: int,
     ) -> None:
-        self.reader = StatedProcesses()
+        self.reader = reader or StatedProcesses()
         layout = NodeLayout(devices=devices())
         self.table = ProcessTable(self.reader, layout.devices, "boot-id-of-a-test")
         for pid in processes:

@@ -59,6 +59,28 @@ def process_cgroup_path(cgroup: str) -> str | None:
     return None
 
 
+def _outermost(fd: int) -> str:
+    """The path of a directory, or of the nearest one above it whose path is not too long: whoever owns a
+    cgroup may nest others below it deeper than a path reaches, and the outermost part says whose they are."""
+    above = os.dup(fd)
+    try:
+        while True:
+            try:
+                return str(Path(f"/proc/self/fd/{above}").readlink())
+            except OSError as error:
+                if error.errno != errno.ENAMETOOLONG:
+                    raise
+            below, above = above, os.open("..", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
+            os.close(below)
+    finally:
+        os.close(above)
+
+
+def _written(path: str) -> str:
+    """The path as text that every record can hold: names of cgroups may be any bytes."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
 class CgroupPaths:
     """Resolves cgroup ids; holds one descriptor of the mount. Not thread-safe.
 
@@ -97,7 +119,7 @@ class CgroupPaths:
         if self._gone is None:
             return None
         for _ in range(_TRIES):
-            self._gone_paths.update(self._gone())
+            self._gone_paths.update((gone, _written(path)) for gone, path in self._gone())
             while len(self._gone_paths) > GONE_PATHS:
                 self._gone_paths.popitem(last=False)
             if cgroup_id in self._gone_paths:
@@ -114,11 +136,10 @@ class CgroupPaths:
                 return None
             raise OSError(code, os.strerror(code), f"cgroup id {cgroup_id}")
         try:
-            target = str(Path(f"/proc/self/fd/{fd}").readlink())
+            # of one that is just being removed the path is still whole, and a live one may be called so
+            target = _written(_outermost(fd)).removesuffix(" (deleted)")
         finally:
             os.close(fd)
-        if target.endswith(" (deleted)"):
-            return None
         return target.removeprefix(self.mount.rstrip("/")) or "/"
 
     def cgroup_id_of_process(self, pid: int) -> int | None:

@@ -7,13 +7,15 @@ calls returned. Functions and threads are no longer told apart.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from gpuledger.agent.events import AGENT_EVENT, NO_THREAD, Events, work_of
 from gpuledger.contract.columns import Longs, no_longs
 from gpuledger.contract.operations import LAUNCHES
+
+_LARGEST: Final = 2**63 - 1
 
 
 class Intervals(NamedTuple):
@@ -46,12 +48,21 @@ def tally(events: Events) -> Events:
     for name in ("process", "device", "operation", "result"):
         tallies[name] = sorted_[name][first]
     for name in ("duration_ns", "bytes", "launched_threads", "count"):
-        tallies[name] = np.add.reduceat(sorted_[name], first)
+        tallies[name] = _sums(sorted_[name], first)
     earliest = np.minimum.reduceat(sorted_["time_ns"] - np.maximum(sorted_["span_ns"], 1), first)
     tallies["time_ns"] = sorted_["time_ns"][last]
     tallies["span_ns"] = tallies["time_ns"] - earliest
     tallies["tid"] = NO_THREAD
     return tallies[np.argsort(tallies["time_ns"], kind="stable")]
+
+
+def _sums(values: Longs, first: Longs) -> Longs:
+    """The sum of each group, at most what a long holds."""
+    sums: Longs = np.add.reduceat(values, first)
+    if int(values.max()) > _LARGEST // len(values):
+        about = np.add.reduceat(values.astype(np.float64), first)
+        sums = np.where(about < float(_LARGEST), sums, _LARGEST)
+    return sums
 
 
 class OutstandingIntervals:

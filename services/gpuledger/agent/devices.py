@@ -10,15 +10,17 @@ import re
 from dataclasses import dataclass
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_REPLICA = r"(?:(?:::|-_-|-)(?P<replica>\d+))?"  # NVIDIA '::n', Aliyun '-_-n', HAMi '-n'
+_NUMBER = "[0-9]{1,4}"  # no node has more devices, and no GPU more instances
+_SLOT = "[0-9]{1,6}"  # Aliyun's plugin makes one of each MiB
+_REPLICA = rf"(?:(?:::|-_-|-)(?P<replica>{_SLOT}))?"  # NVIDIA '::n', Aliyun '-_-n', HAMi '-n'
 _FORMS = tuple(
     re.compile(form)
     for form in (
         # before R470 a MIG device named its GPU, GPU instance and compute instance
-        rf"MIG-(?P<uuid>GPU-{_UUID})/(?P<gpu_instance>\d+)/(?P<compute_instance>\d+){_REPLICA}",
+        rf"MIG-(?P<uuid>GPU-{_UUID})/(?P<gpu_instance>{_NUMBER})/(?P<compute_instance>{_NUMBER}){_REPLICA}",
         rf"(?P<uuid>(?:GPU|MIG)-{_UUID}){_REPLICA}",
-        r"nvidia(?P<index>\d+)(?:/gi(?P<gpu_instance>\d+))?(?:/vgpu(?P<replica>\d+))?",
-        r"gpu-(?P<index>\d+)(?:-mig-\w+-\d+-\d+)?",
+        rf"nvidia(?P<index>{_NUMBER})(?:/gi(?P<gpu_instance>{_NUMBER}))?(?:/vgpu(?P<replica>{_SLOT}))?",
+        rf"gpu-(?P<index>{_NUMBER})(?:-mig-\w+-\d+-\d+)?",
     )
 )
 

@@ -23,7 +23,9 @@ ENVIRONMENT_NAMES = frozenset({b"NVIDIA_VISIBLE_DEVICES", b"CUDA_VISIBLE_DEVICES
 _WHOLE_NODE = frozenset({"", "all", "void", "none"})
 """Values of NVIDIA_VISIBLE_DEVICES that do not list devices: with CDI the toolkit writes void."""
 _BY_BUS: Final = "PCI_BUS_ID"
-_INSTANCE_NUMBER: Final = re.compile(r"(\d{1,4}):(\d{1,4})")
+_INDEX: Final = re.compile("[0-9]{1,4}")  # no node has more
+_INSTANCE_NUMBER: Final = re.compile("([0-9]{1,4}):([0-9]{1,4})")
+MAX_LISTED: Final = 1024  # entries of a list that are read: a variable may be a megabyte long
 
 
 class Visible(NamedTuple):
@@ -51,11 +53,11 @@ def visible_devices(
         return Visible(order, alike or len(order) < 2)
     found: list[int] = []
     sure = True
-    for entry in map(str.strip, chosen.split(",")):
+    for entry in _entries(chosen):
         position = _named(devices, given, order, entry)
         if position is None or position in found:
             break
-        sure = sure and (alike or not entry.isdigit())
+        sure = sure and (alike or not _INDEX.fullmatch(entry))
         found.append(position)
     return Visible(_one_instance(devices, found), sure)
 
@@ -64,9 +66,7 @@ def _given(devices: Sequence[Device], text: str, in_container: bool, minors: Col
     """What the process can reach: GPUs that are not divided, and instances."""
     there = [position for position, device in enumerate(devices) if device.sharing != "mig"]
     if in_container and text not in _WHOLE_NODE:
-        listed = {
-            position for entry in text.split(",") for position in _given_by(devices, there, entry.strip())
-        }
+        listed = {position for entry in _entries(text) for position in _given_by(devices, there, entry)}
         return sorted(listed) or there
     if minors:
         return [position for position in there if devices[position].minor in minors] or there
@@ -78,9 +78,13 @@ def _given_by(devices: Sequence[Device], there: Sequence[int], entry: str) -> li
     if number is not None:
         instances = [p for p in there if devices[p].parent_uuid and devices[p].index == int(number[1])]
         return instances[int(number[2]) : int(number[2]) + 1]
-    if entry.isascii() and entry.isdigit():
+    if _INDEX.fullmatch(entry):
         return [position for position in there if devices[position].index == int(entry)]
     return _by_uuid(devices, there, entry)
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",", MAX_LISTED)[:MAX_LISTED]]
 
 
 def _enumerated(devices: Sequence[Device], given: Sequence[int], order: str) -> tuple[list[int], bool]:
@@ -94,7 +98,7 @@ def _enumerated(devices: Sequence[Device], given: Sequence[int], order: str) -> 
 
 
 def _named(devices: Sequence[Device], given: Sequence[int], order: Sequence[int], entry: str) -> int | None:
-    if entry.isascii() and entry.isdigit():
+    if _INDEX.fullmatch(entry):
         return order[int(entry)] if int(entry) < len(order) else None
     matches = _by_uuid(devices, given, entry)
     divided = {devices[position].parent_uuid for position in matches}

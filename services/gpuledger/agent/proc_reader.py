@@ -1,11 +1,16 @@
-"""The real source of facts about processes: /proc, cgroup ids, and a pidfd for each process's end."""
+"""The real source of facts about processes: /proc, cgroup ids, and a pidfd for each process's end.
+
+What lies behind a process's own paths is its own: a file system in user space may answer with any error.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 from pathlib import Path
+from typing import Final
 
 from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.ordinals import ENVIRONMENT_NAMES
@@ -16,7 +21,7 @@ from gpuledger.agent.procfs import process_start_ns, tick_ns
 _NVIDIA_MAJOR = 195  # Documentation/admin-guide/devices.txt; minors 254 and 255 are no GPUs
 _FIRST_OTHER_MINOR = 248
 MAX_ENVIRONMENT_BYTES = 1 << 20  # Linux allows a quarter of the stack, 2 MiB, for arguments and environment
-_GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
+_NODE: Final = re.compile("nvidia([0-9]{1,4})")
 
 
 class ProcReader:
@@ -66,7 +71,7 @@ class ProcReader:
         """See ProcessReader.libraries."""
         found = set()
         directory = self._root / str(pid)
-        with contextlib.suppress(*_GONE):
+        with contextlib.suppress(OSError):
             for range_, _ in library_ranges((directory / "maps").read_bytes()):
                 status = (directory / "map_files" / range_).stat()
                 found.add((status.st_dev, status.st_ino))
@@ -98,13 +103,13 @@ class ProcReader:
     def _name(self, pid: int) -> str:
         try:
             return (self._root / str(pid) / "comm").read_bytes().decode("utf-8", "replace").rstrip("\n")
-        except _GONE:
+        except OSError:
             return ""
 
     def _program(self, pid: int) -> str:
         try:
             path = (self._root / str(pid) / "exe").readlink()
-        except _GONE:
+        except OSError:
             return ""
         return path.name.removesuffix(" (deleted)")
 
@@ -112,7 +117,7 @@ class ProcReader:
         try:
             with (self._root / str(pid) / "environ").open("rb") as file:
                 data = file.read(MAX_ENVIRONMENT_BYTES)
-        except _GONE:
+        except OSError:
             return {}
         found = {}
         for entry in data.split(b"\0"):
@@ -123,19 +128,19 @@ class ProcReader:
 
     def _minors(self, pid: int) -> frozenset[int]:
         found = set()
-        with contextlib.suppress(*_GONE, NotADirectoryError):
+        with contextlib.suppress(OSError):
             for entry in os.scandir(self._root / str(pid) / "root" / "dev"):
-                digits = entry.name.removeprefix("nvidia")
-                if digits != entry.name and digits.isdigit():
-                    found.add(int(digits))
+                node = _NODE.fullmatch(entry.name)
+                if node is not None:
+                    found.add(int(node[1]))
         return frozenset(found)
 
     def _opened(self, pid: int) -> frozenset[int]:
         """By the node's own number: a container may call it as it likes."""
         found = set()
-        with contextlib.suppress(*_GONE):
+        with contextlib.suppress(OSError):
             for entry in os.scandir(self._root / str(pid) / "fd"):
-                with contextlib.suppress(*_GONE):
+                with contextlib.suppress(OSError):
                     device = entry.stat().st_rdev
                     if os.major(device) == _NVIDIA_MAJOR and os.minor(device) < _FIRST_OTHER_MINOR:
                         found.add(os.minor(device))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,12 +21,16 @@ from gpuledger.agent.probes.events import RawEvents
 from gpuledger.agent.process_reader import ProcessFacts, ProcessReader
 from gpuledger.contract.operations import LAUNCHES, Operation
 from gpuledger.contract.records import Device, Process
+from gpuledger.logs import EventLog
+
+T = TypeVar("T")
 
 _TELLS_DEVICES = OperationSet(
     (Operation.CREATE_CONTEXT, Operation.RETAIN_PRIMARY_CONTEXT, Operation.IOCTL_UVM_REGISTER_GPU)
 )
 """Before these, or by these, a process learns or says which devices it has."""
 MPS_SERVER = "nvidia-cuda-mps-server"
+_log = EventLog(__name__)
 FORGET_AFTER_NS = 120_000_000_000  # events of an ended process may lie in two windows of a minute at most
 
 
@@ -53,6 +58,7 @@ class ProcessTable:
         self._known: dict[int, Known] = {}
         self._by_key: dict[tuple[int, int, int], int] = {}
         self._living: dict[int, list[int]] = {}  # pid -> indexes; several when it changed its cgroup
+        self._unread: set[int] = set()  # pids that say what can not be made sense of
 
     def __getitem__(self, index: int) -> Known:
         return self._known[index]
@@ -105,7 +111,7 @@ class ProcessTable:
         server: what NVML says of that, its clients did."""
         for index in self._living.get(pid, ()):
             return None if self._known[index].serves else index
-        facts = self._reader.look(pid)
+        facts = self._look(pid)
         tick = None if facts is None else self._tick(facts.start_ns)
         if facts is None or any(one.pid == pid and self._tick(one.start_ns) == tick for one in self.all):
             return None  # gone; or ended, and its parent has not reaped it yet
@@ -163,12 +169,14 @@ class ProcessTable:
                     self._known[index].witnessed = witnessed
 
     def _is_probed(self, pid: int) -> bool:
-        files = self._reader.libraries(pid)
+        files = self._ask_process(pid, lambda: self._reader.libraries(pid)) or frozenset()
         return bool(files) and files <= self._probed
 
     def note_ends(self, now_boot_ns: int) -> list[int]:
         """Mark the processes that ended since the last call; forget those that ended long ago."""
-        ended = [i for pid in self._reader.ended() for i in self._living.pop(pid, ())]
+        pids = self._reader.ended()
+        self._unread.difference_update(pids)
+        ended = [i for pid in pids for i in self._living.pop(pid, ())]
         for index in ended:
             self._known[index].ended_ns = now_boot_ns
         if ended:
@@ -199,7 +207,7 @@ class ProcessTable:
         if index is not None and (start_ns or self._known[index].ended_ns is None):
             known = self._known[index]
         else:
-            facts = self._reader.look(pid)
+            facts = self._look(pid)
             if facts is not None and start_ns and self._tick(facts.start_ns) != self._tick(start_ns):
                 facts = None  # the pid is another process's by now
             known = self._add(pid, start_ns or (facts.start_ns if facts else 0), cgroup_id, facts)
@@ -214,9 +222,12 @@ class ProcessTable:
         kind, consumer, container = self._consumer(pid, start_ns, cgroup_id)
         visible = None
         if facts is not None:
-            visible = visible_devices(self._devices, facts.environment, kind in IN_CONTAINER, facts.minors)
+            said, inside, minors = facts.environment, kind in IN_CONTAINER, facts.minors
+            visible = self._ask_process(pid, lambda: visible_devices(self._devices, said, inside, minors))
         told = self._evidence.of(pid, start_ns)
         sight = self._sights.begin(visible, facts.opened if facts else (), consumer, told)
+        sight = replace(sight, unread=pid in self._unread)
+        self._unread.discard(pid)
         known = Known(
             index=self._next,
             pid=pid,
@@ -241,14 +252,30 @@ class ProcessTable:
 
     def _look_again(self, pid: int, indexes: Sequence[int]) -> None:
         """What it has open may have become more since it was first looked at."""
-        facts = self._reader.look(pid)
+        facts = self._look(pid)
         for known in (self._known[index] for index in indexes):
             if facts is not None and self._tick(facts.start_ns) == self._tick(known.start_ns):
                 opened = self._sights.with_minors(facts.opened)
                 self._sights.renew(known, replace(known.sight, opened=opened))
 
+    def _look(self, pid: int) -> ProcessFacts | None:
+        return self._ask_process(pid, lambda: self._reader.look(pid))
+
+    def _ask_process(self, pid: int, question: Callable[[], T]) -> T | None:
+        """The answer. One process, whatever it says, must not end the agent for all: then None, and that is
+        its doubt. Raises PermissionError, which is the agent's own lack of rights."""
+        try:
+            return question()
+        except PermissionError:
+            raise
+        except Exception:
+            if pid not in self._unread:
+                _log.exception("process_not_read", pid=pid)
+            self._unread.add(pid)
+            return None
+
     def _consumer(self, pid: int, start_ns: int, cgroup_id: int) -> tuple[str, str, str]:
-        path = self._reader.cgroup_path(cgroup_id)
+        path = self._ask_process(pid, lambda: self._reader.cgroup_path(cgroup_id))
         found = None if path is None else consumer_from_cgroup(path)
         if found is not None:
             return found

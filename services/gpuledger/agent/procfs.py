@@ -20,7 +20,7 @@ def process_start_ns(pid: int, root: Path = Path("/proc")) -> int | None:
     """
     try:
         stat = Path(root, str(pid), "stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:
         return None
     return start_ticks(stat) * tick_ns()
 

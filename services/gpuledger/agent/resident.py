@@ -10,6 +10,7 @@ from gpuledger.agent.events import Events, OperationSet
 from gpuledger.contract.operations import ALLOCATIONS, FREES
 
 CONTEXT_BYTES = 1 << 30  # the driver counts a context's own 0.3 to 0.6 GB, which no allocation shows
+MAX_RESIDENT_BYTES = 1 << 50  # of a process on a device: no node has a PiB, whatever a process says
 _ALLOCATIONS = OperationSet(ALLOCATIONS)
 _CHANGES = OperationSet(ALLOCATIONS | FREES)
 
@@ -29,7 +30,8 @@ class ResidentMemory:
         rows = rows[(rows["result"] == 0) & (rows["bytes"] > 0) & (rows["device"] >= 0)]
         if not len(rows):
             return
-        sign = np.where(_ALLOCATIONS.of(rows["operation"]), rows["bytes"], -rows["bytes"])
+        size = np.minimum(rows["bytes"], MAX_RESIDENT_BYTES)
+        sign = np.where(_ALLOCATIONS.of(rows["operation"]), size, -size)
         packed = rows["process"] * (1 << 16) + rows["device"]
         unique, inverse = np.unique(packed, return_inverse=True)
         change = np.zeros(len(unique), np.int64)
@@ -38,12 +40,12 @@ class ResidentMemory:
         np.maximum.at(newest, inverse, rows["time_ns"])
         for slot, value in enumerate(unique):
             key = (int(value) >> 16, int(value) & 0xFFFF)
-            self._traced[key] = max(0, self._traced.get(key, 0) + int(change[slot]))
+            self._traced[key] = _held(self._traced.get(key, 0) + int(change[slot]))
             self._changed_ns[key] = int(newest[slot])
 
     def set_traced(self, exact: Mapping[tuple[int, int], int]) -> None:
         """Replace what was summed from events by the kernel's own totals, after events were lost."""
-        self._traced = dict(exact)
+        self._traced = {key: _held(size) for key, size in exact.items()}
 
     def set_driver(self, device: int, at_ns: int, found: Mapping[int, int]) -> None:
         """What the driver counts for each process on the device at ``at_ns`` (agent time)."""
@@ -69,3 +71,7 @@ class ResidentMemory:
         """Go over to another epoch's time."""
         self._changed_ns = {key: at + ns for key, at in self._changed_ns.items()}
         self._driver = {key: (at + ns, size) for key, (at, size) in self._driver.items()}
+
+
+def _held(size: int) -> int:
+    return min(max(size, 0), MAX_RESIDENT_BYTES)

@@ -35,6 +35,8 @@ class Doubt(StrEnum):
     """The library named a device that the process can not use, or that the node does not have."""
     ORDER = "order"
     """Indices among unlike devices without CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    UNREAD = "unread"
+    """What it says of itself could not be made sense of."""
 
 
 class Seen(NamedTuple):
@@ -59,11 +61,12 @@ class Sight:
     opened: frozenset[int] = _NOTHING
     contexts: frozenset[int] = _NOTHING
     held: frozenset[int] = _NOTHING
+    unread: bool = False
 
     def seen(self) -> Seen:
         """The device of each ordinal."""
         reach, environment = self._reach(), self._environment()
-        doubts: set[Doubt] = set()
+        doubts = {Doubt.UNREAD} if self.unread else set[Doubt]()
         believed = environment is not None and not self._refuted(environment, reach)
         if environment is not None and not believed:
             doubts.add(Doubt.ENVIRONMENT)
