@@ -6,6 +6,7 @@
 
 from gpuledger.attribution.charges import ChargeRow, Charges
 from gpuledger.attribution.core import charge_window, charge_windows
+from gpuledger.attribution.frames import Frames
 from gpuledger.attribution.meaning import check_layout, check_record
 from gpuledger.attribution.policy import Policy
 from gpuledger.attribution.window import NodeWindow, WindowState
@@ -13,6 +14,7 @@ from gpuledger.attribution.window import NodeWindow, WindowState
 __all__ = [
     "ChargeRow",
     "Charges",
+    "Frames",
     "NodeWindow",
     "Policy",
     "WindowState",

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from math import nan
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuledger.attribution.consumers import ConsumerKey
 from gpuledger.attribution.gather import Pass, Prepared
-from gpuledger.attribution.pieces import Piece
+from gpuledger.attribution.pieces import Piece, is_open
 from gpuledger.attribution.residency import Owners, Resident
 from gpuledger.attribution.rows import Row, RowKey
 from gpuledger.attribution.settle import Ledger
 from gpuledger.attribution.usage import Usage
-from gpuledger.attribution.views import is_open
 from gpuledger.contract.rows import Flag
 
 
@@ -24,10 +24,11 @@ def add_usage(
     owners: Owners,
     found: Usage,
     resident: dict[tuple[int, int], Resident],
+    done: npt.NDArray[np.bool_],
 ) -> None:
-    """Usage of each consumer on each device to its row; on a device that it neither held nor used, a row
-    of its own without money. Calls on devices that are not known only leave a flag."""
-    pairs = np.flatnonzero(found.calls)
+    """Usage of each consumer on each device that is not ``done`` to its row; on one that it neither held nor
+    used, a row of its own without money. Calls on devices that are not known only leave a flag."""
+    pairs = np.flatnonzero((found.calls > 0) & ~done[columns.pair_device])
     used = zip(pairs.tolist(), *(column[pairs].tolist() for column in found[1:]), strict=True)
     for pair, launches, threads, h2d, d2h, d2d, wait_ns, errors in used:
         index, consumer, container = owners.keys[int(owners.of_pair[pair])]
@@ -47,7 +48,7 @@ def add_usage(
     for (owner, place), held in resident.items():
         index, consumer, container = owners.keys[owner]
         prepared, ledger = columns.windows[index], ledgers[index]
-        if place - prepared.first_device != prepared.unknown and held.peak_bytes:
+        if not done[place] and place - prepared.first_device != prepared.unknown and held.peak_bytes:
             _add_memory(_row(prepared, ledger, place - prepared.first_device, consumer, container), held)
 
 

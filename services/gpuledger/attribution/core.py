@@ -6,30 +6,31 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from gpuledger.attribution.abreast import Abreast, Facts, charge_abreast, write
 from gpuledger.attribution.beside import add_usage, finish
 from gpuledger.attribution.charges import Charges, sums
 from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node, slots_of
 from gpuledger.attribution.evidence import explain
+from gpuledger.attribution.frames import Frames
 from gpuledger.attribution.gather import Prepared, gather, prepare, resolve_unknown
 from gpuledger.attribution.holding import Holding, keepers_of
 from gpuledger.attribution.meaning import MAX_PAIRS, check_pairs, check_window
 from gpuledger.attribution.outstanding import outstanding
 from gpuledger.attribution.percentages import percentages_of
-from gpuledger.attribution.pieces import Piece, cut_unsampled, pieces_of, with_memory
+from gpuledger.attribution.pieces import Piece, cut_unsampled, is_open, pieces_of, with_memory
 from gpuledger.attribution.residency import MemoryShares, Owners, residency
-from gpuledger.attribution.rows import write_columns
 from gpuledger.attribution.samples import gather_samples
 from gpuledger.attribution.settle import Ledger
 from gpuledger.attribution.sharing import processor_sharing
-from gpuledger.attribution.silicon import Silicon, Stuck
+from gpuledger.attribution.silicon import Bools, Silicon, Stuck
 from gpuledger.attribution.timeline import Span, ordered, timeline
 from gpuledger.attribution.trace import Trace
 from gpuledger.attribution.usage import usage
-from gpuledger.attribution.views import Views, cells_of_pieces, device_lengths, is_open, sampled_holes
+from gpuledger.attribution.views import Views, cells_of_pieces, device_lengths, sampled_holes
 from gpuledger.attribution.window import NodeWindow
 from gpuledger.contract.records import ChargeSet
 from gpuledger.contract.rows import NODE_DEVICE, Flag
-from gpuledger.pricing import PriceBook, PricedDevice, Prices, TeamMap, Teams
+from gpuledger.pricing import PriceBook, PricedDevice, Prices, Teams
 
 PASS_EVENTS = 1 << 19  # of windows side by side: columns of 4 MB, whose pages the allocator keeps
 
@@ -40,9 +41,14 @@ def charge_window(window: NodeWindow, prices: Prices, teams: Teams) -> Charges:
 
 
 def charge_windows(
-    windows: Sequence[NodeWindow], prices: Prices, teams: Teams, trace: Trace | None = None
+    windows: Sequence[NodeWindow],
+    prices: Prices,
+    teams: Teams,
+    trace: Trace | None = None,
+    frames: Frames | None = None,
 ) -> list[Charges]:
-    """The charges of each window, in the order given; ``trace`` is told how they come about.
+    """The charges of each window, in the order given; ``trace`` is told how they come about. ``frames`` keeps
+    what nodes repeat from one call to the next: then nobody may change what the records share.
 
     A window's charges depend on its own records and the configuration alone, to the byte: neither on the
     order of its records nor on which other windows are charged with it. Raises Refused where a window pins
@@ -51,33 +57,31 @@ def charge_windows(
     """
     ledgers: list[Ledger] = []
     ready: list[Prepared] = []
+    frames = frames or Frames()
     for window in windows:
         check_window(window)
         book = prices.at(window.window_start_ns, window.price_version)
         team_map = teams.at(window.window_start_ns, window.team_version)
         records = ordered(window)
         line = timeline(window, records)
-        pieces = pieces_of(line.spans, window.cluster, book, bool(records.events), window.policy.mig)
-        prepared = prepare(window, records, line, pieces)
+        prepared = None if trace else frames.prepared(window, records, line, book)
+        if prepared is None:
+            pieces = pieces_of(line.spans, window.cluster, book, bool(records.events), window.policy.mig)
+            prepared = prepare(window, records, line, pieces)
         check_pairs(len(prepared.people.processes), prepared.width)
         ready.append(prepared)
         ledgers.append(Ledger(window, prepared.people, book, team_map, trace))
-    for part in _passes(ready):
-        _fill(ready[part], ledgers[part])
-    sets = []
-    for prepared, ledger in zip(ready, ledgers, strict=True):
-        rows = [ledger.rows[key] for key in sorted(ledger.rows) if not ledger.rows[key].empty]
-        for row in rows:
-            ledger.close(row)
-        charge_set = _charge_set(prepared.window, ledger.book, ledger.teams)
-        charge_set.keepers, charge_set.keepers_count = keepers_of(
-            span.state for span in prepared.timeline.spans
-        )
-        sets.append((charge_set, rows))
-    write_columns(sets)
+    return [charges for part in _passes(ready) for charges in _charged(ready[part], ledgers[part])]
+
+
+def _charged(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> list[Charges]:
+    """The windows of one pass."""
+    abreast = _fill(ready, ledgers)
+    sets = [_charge_set(prepared, ledger) for prepared, ledger in zip(ready, ledgers, strict=True)]
+    write(sets, ready, ledgers, [ledger.closed() for ledger in ledgers], abreast)
     return [
         _checked(prepared, ledger.book, charge_set)
-        for prepared, ledger, (charge_set, _) in zip(ready, ledgers, sets, strict=True)
+        for prepared, ledger, charge_set in zip(ready, ledgers, sets, strict=True)
     ]
 
 
@@ -94,8 +98,8 @@ def _passes(ready: Sequence[Prepared]) -> Iterator[slice]:
     yield slice(first, len(ready))
 
 
-def _fill(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> None:
-    """All rows of all windows."""
+def _fill(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> Abreast | None:
+    """All rows of all windows: those that are returned, and those in the ledgers."""
     columns = gather(ready)
     resolve_unknown(columns)
     samples = gather_samples(ready)
@@ -105,6 +109,10 @@ def _fill(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> None:
     mapped = cells_of_pieces(ready, samples, columns.devices)
     percentages = percentages_of(ready, mapped, columns.pairs)
     shares = processor_sharing(outstanding(columns), columns.pair_device, mapped.cells, percentages)
+    used = usage(columns)
+    silicon = Silicon(samples, mapped)
+    known = Facts(columns, samples, mapped, shares, lengths, used, silicon)
+    abreast, done = charge_abreast(ready, ledgers, known)
     views = Views(columns, samples, mapped, shares, lengths)
     owners = Owners(columns)
     resident = residency(columns, owners.of_pair)
@@ -113,12 +121,12 @@ def _fill(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> None:
     for index, (prepared, ledger) in enumerate(zip(ready, ledgers, strict=True)):
         if prepared.window.policy.entitlement == "max(slots,memory)":
             _entitle_by_memory(index, prepared, memory)
-        _settle(prepared, ledger, views, stuck)
-    add_usage(columns, ledgers, owners, usage(columns), resident)
-    silicon = Silicon(samples, mapped)
+        _settle(prepared, ledger, views, stuck, done)
+    add_usage(columns, ledgers, owners, used, resident, done)
     for prepared, ledger in zip(ready, ledgers, strict=True):
-        silicon.add(prepared, ledger, stuck)
+        silicon.add(prepared, ledger, stuck, done)
         finish(prepared, ledger)
+    return abreast
 
 
 def _entitle_by_memory(index: int, prepared: Prepared, memory: MemoryShares) -> None:
@@ -139,9 +147,11 @@ def _cut(ready: Sequence[Prepared], place: int, start: int, end: int) -> None:
         prepared.devices[number] = device._replace(pieces=cut)
 
 
-def _settle(prepared: Prepared, ledger: Ledger, views: Views, stuck: Stuck) -> None:
+def _settle(prepared: Prepared, ledger: Ledger, views: Views, stuck: Stuck, done: Bools) -> None:
     for number, device in enumerate(prepared.devices):
         place = prepared.first_device + number
+        if done[place]:
+            continue
         for index, piece in enumerate(device.pieces):
             if not is_open(piece):
                 ledger.gap(device.key.uuid, piece)
@@ -176,8 +186,10 @@ def _node_spans(prepared: Prepared, book: PriceBook) -> list[tuple[Span, PricedD
     return found
 
 
-def _charge_set(window: NodeWindow, book: PriceBook, teams: TeamMap) -> ChargeSet:
+def _charge_set(prepared: Prepared, ledger: Ledger) -> ChargeSet:
+    window = prepared.window
     revision = window.revision
+    keepers, keepers_count = keepers_of(span.state for span in prepared.timeline.spans)
     month = np.datetime64(window.window_start_ns, "ns").astype("datetime64[M]")
     ranges = sorted(window.offset_ranges)
     return ChargeSet(
@@ -190,12 +202,14 @@ def _charge_set(window: NodeWindow, book: PriceBook, teams: TeamMap) -> ChargeSe
         digest=revision.digest,
         core_version=revision.core,
         state=window.state,
-        price_version=book.version,
-        team_version=teams.version,
+        price_version=ledger.book.version,
+        team_version=ledger.teams.version,
         booking_period=str(month),
         partition=window.partition,
         offset_starts=np.array([first for first, _ in ranges], np.int64),
         offset_counts=np.array([count for _, count in ranges], np.int64),
+        keepers=keepers,
+        keepers_count=keepers_count,
     )
 
 

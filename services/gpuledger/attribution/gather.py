@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,9 @@ from gpuledger.contract.operations import (
     SYNCHRONIZING,
     Operation,
 )
+
+if TYPE_CHECKING:
+    from gpuledger.attribution.frames import Frame
 
 Ints = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
@@ -83,8 +87,9 @@ class Prepared:
     first_pair: int = 0
     first_device: int = 0
     device_numbers: dict[str, int] = field(default_factory=dict)
-    resident: dict[int, set[int]] = field(default_factory=dict)  # device -> processes with memory on it
     containers: dict[ConsumerKey, str] = field(default_factory=dict)  # the one container that holds for it
+    frame: Frame | None = None  # what it shares with other windows of its node
+    _resident: dict[int, set[int]] | None = None
 
     @property
     def unknown(self) -> int:
@@ -105,6 +110,20 @@ class Prepared:
         """Number of a pair in the pass."""
         return self.first_pair + process * self.width + device
 
+    @property
+    def resident(self) -> dict[int, set[int]]:
+        """By device, the processes that have memory on it."""
+        if self._resident is None:
+            self._resident = {}
+            for state in self.records.holdings:
+                numbers = self.people.add(state.processes)
+                for process, place in zip(
+                    state.resident_process.tolist(), state.resident_device.tolist(), strict=True
+                ):
+                    number = self.device_numbers.get(state.layout.devices[place].uuid, self.unknown)
+                    self._resident.setdefault(number, set()).add(numbers[process])
+        return self._resident
+
     def container(self, process: int) -> str:
         """The container of a process; where only its id is known and its pod's devices are all given to one
         container, that container's name."""
@@ -120,12 +139,6 @@ def prepare(window: NodeWindow, records: Records, line: Timeline, devices: list[
             prepared.device_numbers[device.key.uuid] = number
     given: dict[ConsumerKey, set[str]] = {}
     for state in records.holdings:
-        numbers = prepared.people.add(state.processes)
-        for process, place in zip(
-            state.resident_process.tolist(), state.resident_device.tolist(), strict=True
-        ):
-            number = prepared.device_numbers.get(state.layout.devices[place].uuid, prepared.unknown)
-            prepared.resident.setdefault(number, set()).add(numbers[process])
         for holder in state.holders:
             key = ConsumerKey(holder.consumer_kind or POD, holder.consumer)
             given.setdefault(key, set()).add(holder.container)
@@ -209,13 +222,17 @@ def dictionaries(
 ) -> tuple[Ints, Ints]:
     """(first pair of each process, device number of each device with "not known" last) of a batch; the
     last serves the index -1."""
-    numbers = prepared.people.add(processes)  # type: ignore[arg-type]
-    process_of = np.array([prepared.pair(number, 0) for number in numbers], np.int32)
-    known = prepared.device_numbers
-    device_of = np.array(
-        [*(known.get(uuid, prepared.unknown) for uuid in devices), prepared.unknown], np.int32
-    )
-    return process_of, device_of
+    kept = {} if prepared.frame is None else prepared.frame.dictionaries
+    found = kept.get((id(processes), id(devices)))  # of a frame, which keeps them alive
+    if found is None:
+        numbers = prepared.people.add(processes)  # type: ignore[arg-type]
+        process_of = np.array([number * prepared.width for number in numbers], np.int32)
+        known = prepared.device_numbers
+        device_of = np.array(
+            [*(known.get(uuid, prepared.unknown) for uuid in devices), prepared.unknown], np.int32
+        )
+        found = kept[id(processes), id(devices)] = process_of, device_of
+    return found[0] + prepared.first_pair, found[1]
 
 
 def _pair_devices(windows: Sequence[Prepared], pairs: int) -> Ints:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuledger.attribution.gather import Prepared
+from gpuledger.attribution.pieces import is_open
 from gpuledger.attribution.sharing import SM_UNITS, Percentages
-from gpuledger.attribution.views import CellMap, is_open
+from gpuledger.attribution.views import CellMap
 from gpuledger.contract.columns import longs
 
 

@@ -44,6 +44,11 @@ class Piece:
         )
 
 
+def is_open(piece: Piece) -> bool:
+    """Whether consumers can have used the device in this piece and it was observed."""
+    return not piece.gap and not piece.slot.lost and piece.slot.whole_or_instance
+
+
 class DeviceKey(NamedTuple):
     """Which device of the node's layout: several missing GPUs share a name, and so do a partitioned GPU's
     free and stranded units."""

@@ -55,18 +55,28 @@ class Resident(NamedTuple):
         """The integral over time, in whole pages."""
         if len(self.size) <= FEW_STEPS and self.peak_bytes <= MAX_RESIDENT_BYTES:
             steps = zip(self.start.tolist(), self.end.tolist(), self.size.tolist(), strict=True)
-            whole: int = sum(size // BYTES_GRAIN * (end - start) for start, end, size in steps)
-            return whole * BYTES_GRAIN / NS_PER_S
+            return _byte_seconds(sum(size // BYTES_GRAIN * (end - start) for start, end, size in steps))
         pages, spent = self.size // BYTES_GRAIN, self.end - self.start
         if self.peak_bytes > MAX_RESIDENT_BYTES:
             pages = pages.astype(np.float64)
-        return int((pages * spent).sum()) * BYTES_GRAIN / NS_PER_S
+        return _byte_seconds(int((pages * spent).sum()))
 
     def page_ns(self, low: int, high: int) -> int:
         """The integral over [low, high) in pages x ns, of at most MAX_RESIDENT_BYTES."""
         spent = np.minimum(self.end, high) - np.maximum(self.start, low)
         pages = np.minimum(self.size, MAX_RESIDENT_BYTES) // BYTES_GRAIN
         return int((pages * np.maximum(spent, 0)).sum())
+
+
+def _byte_seconds(page_ns: int) -> float:
+    return page_ns * BYTES_GRAIN / NS_PER_S
+
+
+def byte_seconds(size: int, span_ns: int) -> float:
+    """``Resident.byte_seconds`` of one step."""
+    if size <= MAX_RESIDENT_BYTES:
+        return _byte_seconds(size // BYTES_GRAIN * span_ns)
+    return Resident(longs([0]), longs([span_ns]), longs([size])).byte_seconds
 
 
 def residency(columns: Pass, owner: Longs) -> dict[tuple[int, int], Resident]:

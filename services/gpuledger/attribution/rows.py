@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -163,31 +163,51 @@ _longs_of, _doubles_of, _texts_of = attrgetter(*_LONGS), attrgetter(*_DOUBLES), 
 _AMOUNTS = tuple((category.name.lower(), category) for category in Category)
 
 
+TEXT_NAMES = ("device", "consumer_kind", "consumer", "container", "reason", *_TEXTS, "price_ids")
+"""The columns of texts, in the order in which a row's texts are numbered."""
+
 GREATEST = (1 << 63) - 1  # of a long; a count beyond it is shown as this, money is never cut
+Columns: TypeAlias = dict[str, npt.NDArray[Any]]
+
+
+class TextTable(NamedTuple):
+    """The texts of a set, and for each of TEXT_NAMES the numbers of its rows' texts."""
+
+    texts: list[str]
+    numbers: npt.NDArray[np.int64]
 
 
 def write_columns(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> None:
-    """Fill the rows' columns of each set. The columns of all sets are built at once; a set has views.
-
-    Texts are numbered in the order in which the rows, sorted by key, first need them.
-    """
+    """Fill the rows' columns of each set. The columns of all sets are built at once; a set has views."""
     rows = [row for _, chosen in sets for row in chosen]
-    numbers: dict[str, npt.NDArray[Any]] = {}
+    tables = [text_table([texts_of(row) for row in chosen]) for _, chosen in sets]
+    lay([charge_set for charge_set, _ in sets], numbers_of(rows), tables)
+
+
+def lay(sets: Sequence[ChargeSet], numbers: Columns, tables: Sequence[TextTable]) -> None:
+    """Give each set its part of the columns of numbers, one after the other, and its texts."""
+    names = list(numbers)
+    at = 0
+    for charge_set, table in zip(sets, tables, strict=True):
+        part = slice(at, at + table.numbers.shape[1])
+        at = part.stop
+        for name in names:
+            setattr(charge_set, name, numbers[name][part])
+        charge_set.texts = list(table.texts)
+        for name, column in zip(TEXT_NAMES, table.numbers, strict=True):
+            setattr(charge_set, name, column)
+
+
+def numbers_of(rows: Sequence[Row]) -> Columns:
+    """All columns of numbers of some rows."""
+    numbers: Columns = {}
     longs, doubles = _longs(rows), np.array([_doubles_of(row) for row in rows], np.float64)
     numbers.update(zip(_LONGS, longs.reshape(-1, len(_LONGS)).T.copy(), strict=True))
     numbers.update(zip(_DOUBLES, doubles.reshape(-1, len(_DOUBLES)).T.copy(), strict=True))
     for name, category in _AMOUNTS:
         numbers[f"{name}_ns"] = np.array([row.ns[category] for row in rows], np.int64)
         numbers[f"{name}_nano"] = np.array([row.nano[category] for row in rows], np.int64)
-    texts = _write_texts(sets)
-    at = 0
-    for charge_set, chosen in sets:
-        part = slice(at, at + len(chosen))
-        at += len(chosen)
-        for name, column in numbers.items():
-            setattr(charge_set, name, column[part])
-        for name, column in texts.items():
-            setattr(charge_set, name, column[part])
+    return numbers
 
 
 def _longs(rows: Sequence[Row]) -> npt.NDArray[np.int64]:
@@ -197,26 +217,15 @@ def _longs(rows: Sequence[Row]) -> npt.NDArray[np.int64]:
         return np.array([[min(value, GREATEST) for value in _longs_of(row)] for row in rows], np.int64)
 
 
-def _write_texts(sets: Sequence[tuple[ChargeSet, Sequence[Row]]]) -> dict[str, npt.NDArray[Any]]:
-    columns: dict[str, list[int]] = {
-        name: []
-        for name in ("device", "consumer_kind", "consumer", "container", "reason", *_TEXTS, "price_ids")
-    }
-    names = list(columns)
-    appends = [columns[name].append for name in names]
-    for charge_set, rows in sets:
-        known: dict[str, int] = {}
-        for row in rows:
-            values = (
-                row.key.device,
-                row.key.consumer.kind,
-                row.key.consumer.consumer,
-                row.key.container,
-                row.key.reason,
-                *_texts_of(row),
-                ",".join(row.price_ids),
-            )
-            for append, value in zip(appends, values, strict=True):
-                append(known.setdefault(value, len(known)))
-        charge_set.texts = list(known)
-    return {name: np.array(values, np.int64) for name, values in columns.items()}
+def texts_of(row: Row) -> tuple[str, ...]:
+    """A row's texts, in the order of TEXT_NAMES."""
+    key = row.key
+    return (key.device, *key.consumer, key.container, key.reason, *_texts_of(row), ",".join(row.price_ids))
+
+
+def text_table(rows: Sequence[tuple[str, ...]]) -> TextTable:
+    """Texts are numbered in the order in which the rows, sorted by key, first need them."""
+    known: dict[str, int] = {}
+    numbers = [[known.setdefault(text, len(known)) for text in texts] for texts in rows]
+    table = np.array(numbers, np.int64).reshape(-1, len(TEXT_NAMES)).T.copy()
+    return TextTable(list(known), table)

@@ -39,7 +39,7 @@ class Ledger:
         self.book = book
         self.teams = teams
         self.rows: dict[RowKey, Row] = {}
-        self._trace = trace
+        self.trace = trace
         self._policy = window.policy.name(window.window_length_ns)
         self._who: dict[ConsumerKey, tuple[str, str, str, str, str]] = {}
 
@@ -47,28 +47,39 @@ class Ledger:
         """The row of that key; made from the piece where it is the first."""
         found = self.rows.get(key)
         if found is None:
-            slot = piece.slot
-            priced = slot.priced
-            namespace, pod, workload, team, cost_centre = self._names(key.consumer, piece)
-            found = self.rows[key] = Row(
-                key,
-                region=priced.region,
-                zone=priced.zone,
-                instance_type=priced.instance_type,
-                capacity_type=priced.capacity_type,
-                parent_uuid=slot.parent_uuid,
-                gpu_model=priced.gpu_model,
-                mig_profile=slot.cause or priced.mig_profile,
-                sharing=slot.sharing,
-                namespace=namespace,
-                pod=pod,
-                workload=workload,
-                team=team,
-                cost_centre=cost_centre,
-                policy=self._policy,
-                priced_as=priced,
-            )
+            found = self.rows[key] = self.new_row(key, piece)
         return found
+
+    def new_row(self, key: RowKey, piece: Piece) -> Row:
+        """A row with its texts, which is not among ``rows``."""
+        slot = piece.slot
+        priced = slot.priced
+        namespace, pod, workload, team, cost_centre = self._names(key.consumer, piece)
+        return Row(
+            key,
+            region=priced.region,
+            zone=priced.zone,
+            instance_type=priced.instance_type,
+            capacity_type=priced.capacity_type,
+            parent_uuid=slot.parent_uuid,
+            gpu_model=priced.gpu_model,
+            mig_profile=slot.cause or priced.mig_profile,
+            sharing=slot.sharing,
+            namespace=namespace,
+            pod=pod,
+            workload=workload,
+            team=team,
+            cost_centre=cost_centre,
+            policy=self._policy,
+            priced_as=priced,
+        )
+
+    def closed(self) -> list[Row]:
+        """The rows that have something to say, in order, each closed."""
+        rows = [self.rows[key] for key in sorted(self.rows) if not self.rows[key].empty]
+        for row in rows:
+            self.close(row)
+        return rows
 
     def close(self, row: Row) -> None:
         """What is decided last: how its used time is known; and where it has no GPU time that could lack a
@@ -93,8 +104,8 @@ class Ledger:
                 annotations=pod.annotations if pod else {},
             )
             team = self.teams.team_of(facts, piece.start_ns)
-            if self._trace is not None:
-                self._trace.assigned(key, Assigned(facts, piece.start_ns))
+            if self.trace is not None:
+                self.trace.assigned(key, Assigned(facts, piece.start_ns))
             workload = "/".join(text for text in (facts.owner_kind, facts.owner_name) if text)
             found = self._who[key] = (
                 facts.namespace,
@@ -158,8 +169,8 @@ class Ledger:
         cost = self.book.cost(priced, piece.start_ns, piece.end_ns)
         time = priced.gpu_ns(piece.start_ns, piece.end_ns)
         of_ns, of_nano = weighted.divide(time), weighted.divide(cost.nano)
-        if self._trace is not None:
-            self._trace.divided(Divided(device, piece, found, weighted, time, cost, of_ns, of_nano))
+        if self.trace is not None:
+            self.trace.divided(Divided(device, piece, found, weighted, time, cost, of_ns, of_nano))
         rows: dict[tuple[ConsumerKey, str, str], Row] = {}
 
         def row_of(consumer: ConsumerKey, container: str, reason: str) -> Row:

@@ -10,9 +10,10 @@ and no measurement.
 from __future__ import annotations
 
 from math import isnan, nan
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuledger.attribution.consumers import THE_POOL, ConsumerKey
 from gpuledger.attribution.gather import Prepared
@@ -20,6 +21,7 @@ from gpuledger.attribution.rows import Row
 from gpuledger.attribution.samples import Samples, cell_means, of_field
 from gpuledger.attribution.settle import Ledger
 from gpuledger.attribution.views import CellMap
+from gpuledger.contract.columns import Doubles, Longs
 from gpuledger.contract.fields import Field
 from gpuledger.contract.rows import Flag
 from gpuledger.contract.windows import NS_PER_S
@@ -36,6 +38,7 @@ RATIOS = frozenset(MEANS) - {"framebuffer_used_bytes"}
 
 SHARED = frozenset(("time_slicing", "mps", "fractional"))
 
+Bools: TypeAlias = npt.NDArray[np.bool_]
 Stuck: TypeAlias = set[tuple[int, int]]
 """(device of the pass, piece) in which the profiling counters stood at 0 though the device worked."""
 
@@ -46,23 +49,29 @@ class Silicon:
     def __init__(self, samples: Samples, mapped: CellMap) -> None:
         self._first = mapped.cells.first.tolist()
         self._piece = mapped.piece.tolist()
-        self._means = {}
-        for name, field in MEANS.items():
-            means = cell_means(of_field(samples, field), mapped.cells)
-            self._means[name] = means.integral.tolist(), means.covered.tolist()
+        self._by_cell = {
+            name: cell_means(of_field(samples, field), mapped.cells) for name, field in MEANS.items()
+        }
+        self._means = {
+            name: (means.integral.tolist(), means.covered.tolist()) for name, means in self._by_cell.items()
+        }
         self._instants = _mean_of_instants(of_field(samples, Field.FRAMEBUFFER_USED_BYTES))
         self._joules = _joules(samples, mapped)
+        self._devices = len(mapped.cells.first)
         xid = of_field(samples, Field.XID)
         self._xid = dict(zip(xid.device.tolist(), xid.value.astype(np.int64).tolist(), strict=True))
 
-    def add(self, prepared: Prepared, ledger: Ledger, stuck: Stuck) -> None:
-        """A window's devices to its rows. A value is the mean over the pieces that the row was in, without
-        profiling values in ``stuck`` ones; energy is divided as the device's GPU time is."""
+    def add(self, prepared: Prepared, ledger: Ledger, stuck: Stuck, abreast: Bools) -> None:
+        """A window's devices to its rows, but for those ``abreast``. A value is the mean over the pieces that
+        the row was in, without profiling values in ``stuck`` ones; energy is divided as the device's GPU time
+        is."""
         by_device: dict[str, list[Row]] = {}
         for row in ledger.rows.values():
             by_device.setdefault(row.key.device, []).append(row)
         for uuid, number in prepared.device_numbers.items():
             place = prepared.first_device + number
+            if abreast[place]:
+                continue
             rows = by_device.get(uuid, [])
             _flag_shared(rows)
             if self._first[place] == self._first[place + 1]:
@@ -79,6 +88,25 @@ class Silicon:
                 row.xid = self._xid.get(place, 0)
                 if energy is not None and total:
                     row.energy_joules = energy * row.total_ns / total
+
+    def of_devices(self, place: Longs, cell: Longs) -> dict[str, npt.NDArray[Any]]:
+        """The values of devices with one cell each, in none of which counters stood; energy is the device's
+        own, NaN where it is not known."""
+        values: dict[str, npt.NDArray[Any]] = {}
+        for name, means in self._by_cell.items():
+            covered = means.covered[cell]
+            values[name] = np.full(len(cell), nan)
+            np.divide(means.integral[cell], covered, out=values[name], where=covered > 0)
+            if name in RATIOS:
+                values[name] = np.minimum(values[name], 1.0)
+        instants, joules = (_laid(found, self._devices)[place] for found in (self._instants, self._joules))
+        used = values["framebuffer_used_bytes"]
+        values["framebuffer_used_bytes"] = np.where(np.isnan(used), instants, used)
+        values["energy_joules"] = joules
+        xid = np.zeros(self._devices, np.int64)
+        xid[list(self._xid)] = list(self._xid.values())
+        values["xid"] = xid[place]
+        return values
 
     def _values(self, place: int, parts: frozenset[int], stuck: Stuck) -> dict[str, float]:
         cells = [
@@ -97,6 +125,13 @@ class Silicon:
         if isnan(values["framebuffer_used_bytes"]):
             values["framebuffer_used_bytes"] = self._instants.get(place, nan)
         return values
+
+
+def _laid(found: dict[int, float], size: int) -> Doubles:
+    """By number, NaN where there is none."""
+    laid = np.full(size, nan)
+    laid[list(found)] = list(found.values())
+    return laid
 
 
 def _mean_of_instants(samples: Samples) -> dict[int, float]:

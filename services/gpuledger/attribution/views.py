@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from gpuledger.attribution.gather import Pass, Prepared
-from gpuledger.attribution.pieces import Piece
+from gpuledger.attribution.pieces import is_open
 from gpuledger.attribution.samples import Hole, Samples, cell_means, holes, of_field
 from gpuledger.attribution.seen import DeviceView, ProcessView
 from gpuledger.attribution.sharing import Cells, Shares, cells_of, spread
@@ -102,11 +102,6 @@ def cells_of_pieces(windows: Sequence[Prepared], samples: Samples, devices: int)
                         column.append(value)
     place_of, start_of, end_of, piece_of = (longs(column) for column in columns)
     return CellMap(cells_of(place_of, start_of, end_of, devices), piece_of)
-
-
-def is_open(piece: Piece) -> bool:
-    """Whether consumers can have used the device in this piece and it was observed."""
-    return not piece.gap and not piece.slot.lost and piece.slot.whole_or_instance
 
 
 def _crossing_borders(windows: Sequence[Prepared], samples: Samples) -> dict[int, set[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from gpuledger.contract.money import NANO_PER_UNIT, cum, unit_share
@@ -77,6 +78,14 @@ class PriceBook:
         """The entry that applies at an instant."""
         found = self.pieces(device, at_ns, at_ns + 1)
         return found[0].entry if found else None
+
+    def kind(self, device: PricedDevice, start_ns: int, end_ns: int) -> Hashable:
+        """What devices that cost the same over an interval have in common, as far as it is known without
+        computing it: of a price by GPU all but the GPU's position."""
+        pieces = self._within(device, start_ns, end_ns)
+        if device.position == NON_GPU or any(one.entry and one.entry.per != "gpu" for one in pieces):
+            return device
+        return device.match_key, device.units, device.units_total
 
     def cost_nano(self, device: PricedDevice | Device, start_ns: int, end_ns: int) -> int:
         """Cost of [start_ns, end_ns) in nano of the book's currency; time without a price costs 0."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -51,6 +52,9 @@ class TeamMap:
         order = sorted(range(len(version.rules)), key=lambda i: (-version.rules[i].priority, i))
         self.rules = tuple(version.rules[i] for i in order)
         self.policies = tuple(sorted(version.policies, key=lambda one: not one.cluster))
+        ends = (rule.effective_to_ns for rule in version.rules)
+        begins = (rule.effective_from_ns for rule in version.rules)
+        self._changes_ns = sorted({at for at in (*begins, *ends) if at is not None})
 
     @staticmethod
     def empty() -> TeamMap:
@@ -60,11 +64,18 @@ class TeamMap:
         return found
 
     def policy_of(self, cluster: str, at_ns: int) -> dict[str, str]:
-        """The settings of the cluster's own policy at an instant, else of the one for all; empty without."""
-        for one in self.policies:
-            if one.cluster in ("", cluster) and holds(one, at_ns):
-                return {name: getattr(one, name) for name in POLICY_SETTINGS}
-        return {}
+        """The settings of ``policy_rule``; empty without."""
+        rule = self.policy_rule(cluster, at_ns)
+        return {} if rule is None else {name: getattr(rule, name) for name in POLICY_SETTINGS}
+
+    def policy_rule(self, cluster: str, at_ns: int) -> PolicyRule | None:
+        """The cluster's own policy at an instant, else the one for all clusters."""
+        held = (one for one in self.policies if one.cluster in ("", cluster) and holds(one, at_ns))
+        return next(held, None)
+
+    def stretch(self, at_ns: int) -> int:
+        """Number of the stretch of time around an instant in which the same rules are in force."""
+        return bisect_right(self._changes_ns, at_ns)
 
     def team_of(self, consumer: Consumer, at_ns: int) -> Team:
         """The team of a consumer at an instant."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
-from gpuledger.attribution import Charges, NodeWindow, Policy, charge_windows
+from gpuledger.attribution import Charges, Frames, NodeWindow, Policy, charge_windows
 from gpuledger.attribution.window import WindowState
 from gpuledger.contract.errors import BadRecord, Refused
 from gpuledger.contract.records import (
@@ -33,6 +34,12 @@ _STATE_OF_LABEL: Mapping[Label, WindowState] = {
     Label.UNOBSERVED: "unobserved",
     Label.ENDED: "ended",
 }
+
+
+def steady_core() -> Core:
+    """The core for one thread that charges the same nodes again and again, from records that a Decoder made:
+    what they repeat is worked out once."""
+    return partial(charge_windows, frames=Frames())
 
 
 @dataclass(frozen=True, slots=True)

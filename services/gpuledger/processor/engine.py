@@ -9,14 +9,13 @@ from typing import TypeVar
 
 import structlog
 
-from gpuledger.attribution import charge_windows
 from gpuledger.bus import BusSettings, DeadLetters, Incoming, PartitionReader, Producer, SchemaRegistry
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
 from gpuledger.contract.errors import Fenced
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor import metrics
 from gpuledger.processor.broker_time import BrokerTime
-from gpuledger.processor.charging import Configuration, Core
+from gpuledger.processor.charging import Configuration, Core, steady_core
 from gpuledger.processor.gathering import Gatherer
 from gpuledger.processor.intake import Intake
 from gpuledger.processor.letters import Letters
@@ -51,7 +50,7 @@ class Engine:
         bus: BusSettings,
         settings: ProcessorSettings,
         clock: Clock | None = None,
-        core: Core = charge_windows,
+        core: Core | None = None,
         archive_url: str | None = None,
     ) -> None:
         self._bus = bus
@@ -67,6 +66,7 @@ class Engine:
         self._topics = TopicsReader(self._reader, self._registry, self._refusals)
         self._intake = Intake(self._reader, letters, settings)
         gatherer = Gatherer(inputs_of(self._reader, archive_url), Decoder(self._registry))
+        core = core or steady_core()
         self._rounds = Rounds(settings, gatherer, letters, self._producer, self._registry, self._clock, core)
         self._broker_time = BrokerTime(self._reader, self._producer, self._clock)
         self._owned: dict[int, Ownership] = {}

@@ -16,7 +16,7 @@ from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import EventBatch
 from gpuledger.contract.records import NodeProgress as HourRecord
 from gpuledger.contract.topics import TELEMETRY
-from gpuledger.processor.charging import charge
+from gpuledger.processor.charging import charge, steady_core
 from gpuledger.processor.gathering import Gathered, Gatherer
 from gpuledger.processor.progress import hours_to_write
 from gpuledger.processor.protocol import (
@@ -67,6 +67,7 @@ class Computation:
         self._log = source.log
         self._partitions = source.log.partitions(TELEMETRY)
         self._decoder = Decoder(source.schemas)
+        self._core = steady_core()
         self._gatherer = Gatherer(KafkaInputs(source.again), self._decoder)
         topics = TopicsReader(source.log, source.schemas, Unheard())
         self._configuration = with_generations(topics.configuration(), request)
@@ -201,7 +202,7 @@ class Computation:
         return [
             Stored(side, outcome.record, outcome.body)
             for side, configuration in self._sides
-            for outcome in charge(decisions, gathered.bodies, self._window_ns, configuration)
+            for outcome in charge(decisions, gathered.bodies, self._window_ns, configuration, self._core)
         ]
 
     def _window_ns(self, cluster: str) -> int:
