@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from gpuledger.agent.epoch import AgentTime
+from gpuledger.agent.samplers import dcgm_exporter, exporter_http
 from gpuledger.agent.samplers.dcgm_exporter import DcgmExporterSampler
 from gpuledger.contract.clock import ManualClock
 from gpuledger.contract.errors import ConfigError
@@ -17,9 +17,17 @@ from gpuledger.contract.identity import Epoch
 from gpuledger.contract.records import Device
 from tests.support.agent import S, uuid
 from tests.support.exporter import Exporter, exporter
+from tests.support.waiting import PATIENCE_S, until
 
 GPU = uuid(0)
 UTIL = "DCGM_FI_DEV_GPU_UTIL"
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, what answers has answered in time."""
+    monkeypatch.setattr(dcgm_exporter, "WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(exporter_http, "CALL_TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -79,12 +87,14 @@ def test_an_exporter_that_fails_is_a_gap_with_its_reason_until_it_is_well_again(
 
 @pytest.mark.parametrize("behaviour", ["hang", "drip"])
 def test_an_exporter_that_hangs_is_left_alone_after_half_a_second_and_asked_again_later(
-    server: Exporter, behaviour: str
+    server: Exporter, behaviour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sampler, clock = sampler_of(server.url)
     server.behaviour = behaviour
     clock.advance(10 * S)
-    hung = sampler.sample()
+    with monkeypatch.context() as as_it_is:
+        as_it_is.setattr(dcgm_exporter, "WAIT_S", 0.5)
+        hung = sampler.sample()
     assert [(gap.reason, gap.duration_ns) for gap in hung.gaps] == [("timeout", 10 * S)]
     server.behaviour = "ok"
     clock.advance(10 * S)
@@ -110,16 +120,14 @@ def test_a_text_without_end_is_not_read_to_its_end(server: Exporter) -> None:
     sampler.close()
 
 
-def test_nothing_is_left_running_when_it_is_closed(server: Exporter) -> None:
+def test_nothing_is_left_running_when_it_is_closed(server: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dcgm_exporter, "WAIT_S", 0.5)
     sampler, clock = sampler_of(server.url)
     server.behaviour = "hang"
     clock.advance(10 * S)
     sampler.sample()
     sampler.close()
-    deadline = time.monotonic() + 20
-    while any(t.name == "exporter-scrape" for t in threading.enumerate()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not [t for t in threading.enumerate() if t.name == "exporter-scrape"]
+    until(lambda: not [t for t in threading.enumerate() if t.name == "exporter-scrape"])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from gpuledger.notify.trial import trial
 from tests.support.breaches import breach, publish_breaches
 from tests.support.kafka import create_topic
 from tests.support.notifying import notifying
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 NOTICE = trial(1_700_000_000_000_000_000)[0]
 PASSWORD = "correct horse"
@@ -81,6 +81,7 @@ def port(mailbox: Mailbox, certificate: tuple[Path, Path]) -> Iterator[int]:
         require_starttls=True,
         auth_required=True,
         authenticator=authenticated,
+        ready_timeout=PATIENCE_S,
     )
     controller.start()
     yield controller.port

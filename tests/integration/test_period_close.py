@@ -14,7 +14,7 @@ from gpuledger.configuration.periods import Periods
 from gpuledger.configuration.periods_cli import app as periods_app
 from gpuledger.contract.clock import ManualClock, SystemClock
 from gpuledger.contract.errors import Refused
-from gpuledger.contract.periods import end_ns, period_of
+from gpuledger.contract.periods import end_ns, following, period_of
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.periods import ClosedPeriods
@@ -38,15 +38,19 @@ def closing(ledger: BusSettings, url: str, *arguments: str, said: str = "") -> R
 def test_a_month_is_closed_after_what_is_booked_in_it_was_shown_and_listed_since(
     ledger: BusSettings, warehouse: Warehouse
 ) -> None:
-    """An hour of last month cost 4 for each of three pods; it is closed once, and this month is not over."""
+    """An hour of last month cost 4 for each of three pods; it is closed once, and next month is not over."""
     now = time.time_ns()
-    this = period_of(now)
+    later = following(period_of(now))  # this month may end while we look
     last = period_of(end_ns_before(now) - 1)
     start = end_ns_before(now) - HOUR_NS
     url = str(warehouse.url)
     Writer(warehouse, SystemClock()).write(Batch([arrival(charge_set(start, nano=10**9))]))
     assert "No month is closed." in closing(ledger, url, "list").stdout
-    for refused, why in ((this, "is not over before"), ("2026-13", "is no month"), (last, "nobody is there")):
+    for refused, why in (
+        (later, "is not over before"),
+        ("2026-13", "is no month"),
+        (last, "nobody is there"),
+    ):
         assert why in str(closing(ledger, url, "close", refused).exception)
     assert isinstance(closing(ledger, url, "close", last, "--json").exception, Refused)
     assert not Periods(ledger, SystemClock()).versions()

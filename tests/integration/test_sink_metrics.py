@@ -22,7 +22,7 @@ from tests.support.charge_sets import WINDOW_NS, charge_set, recent_window_ns
 from tests.support.children import tied
 from tests.support.kafka import create_topic
 from tests.support.sink import committed, publish
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytest_plugins = ["tests.support.warehouse"]
 
@@ -105,7 +105,7 @@ def test_every_line_of_the_log_is_json_also_those_of_the_kafka_client(bus: BusSe
         text=True,
     )
     assert sink.stderr is not None
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     said = ""
     try:
         while "Connect to" not in said and time.monotonic() < deadline:  # the warehouse is away as well

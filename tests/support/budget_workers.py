@@ -18,7 +18,7 @@ from gpuledger.contract.wire import unframe
 from tests.support.charge_sets import charge_set
 from tests.support.children import tied
 
-SESSION_S = 6
+SESSION_S = 10  # a machine that lets a worker wait for some seconds is no reason to give its work away
 APPLICATION = "budgets-under-test"
 WORKER = "from gpuledger.cli import main; main()"
 WITHOUT_TAIL = f"from gpuledger.budgets import counting; counting.TAIL_MS = 0; {WORKER}"

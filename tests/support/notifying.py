@@ -17,7 +17,7 @@ from gpuledger.notify import NotifyOptions, read_targets, run
 def notifying(bus: BusSettings, topic: str, group: str, *targets: dict[str, Any]) -> Iterator[None]:
     """Deliver to the targets, which are as in a document, until the block ends."""
     text = yaml.safe_dump({"kind": "notify", "targets": list(targets)})
-    options = NotifyOptions(bus, read_targets(text, "targets.yaml"), topic, group, session_timeout_s=6)
+    options = NotifyOptions(bus, read_targets(text, "targets.yaml"), topic, group, session_timeout_s=45)
     stop, failure = threading.Event(), []
 
     def work() -> None:

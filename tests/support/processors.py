@@ -15,7 +15,7 @@ from gpuledger.contract.topics import TELEMETRY
 from tests.support.children import asked_to_end, tied
 
 SILENCE_S = 3
-SESSION_S = 6
+SESSION_S = 10  # a machine that lets a worker wait for some seconds is no reason to give its work away
 
 
 class Workers:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.contract.periods import period_of
 from gpuledger.contract.windows import MINUTE_NS
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.warehouse import connect, migrate
@@ -33,6 +34,8 @@ def stack(
             register_all(schemas)
         start = recent_start(WINDOWS + 12)
         start -= start % MINUTE_NS
+        while period_of(start) != period_of(start + WINDOWS * WINDOW_NS):
+            start -= MINUTE_NS  # all of it is booked in one month
         workers = Workers(bus, "generations", directory)
         sender = Sender(bus)
         nodes = [SpotNode(NODES[0]), *(Node(key) for key in NODES[1:])]
