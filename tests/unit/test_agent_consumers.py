@@ -6,6 +6,7 @@ from gpuledger.agent.consumers import ConsumerRef, consumer_from_cgroup
 
 ID = "b4e317bd39909d5ac856daeb2e17af4d2a80563cbaf7fd338ae59e78a6f3770e"
 UID = "5e481006-5948-46b8-9e5a-2c99ddac1c12"
+OTHER = "d1849f61c6db10f395d8d9578d596cae461d1f1f68d25661108b6fcc87e8f0de"
 
 
 def slurm(job: str, container: str = "") -> ConsumerRef:
@@ -63,3 +64,62 @@ def unit(name: str) -> ConsumerRef:
 )
 def test_the_outermost_scheduler_that_gave_the_gpu_pays(path: str, expected: ConsumerRef | None) -> None:
     assert consumer_from_cgroup(path) == expected
+
+
+def pod_slice(uid: str = UID) -> str:
+    return f"kubepods.slice/kubepods-pod{uid.replace('-', '_')}.slice"
+
+
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [
+        # a user's session manager: everything below is the user's to name
+        ("/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_99", unit("user-1000.slice")),
+        (
+            "/user.slice/user-1000.slice/user@1000.service/system.slice/slurmstepd.scope/job_99",
+            unit("user-1000.slice"),
+        ),
+        ("/user.slice/user-1000.slice/user@1000.service/slurm/uid_0/job_99", unit("user-1000.slice")),
+        (f"/user.slice/user-1000.slice/user@1000.service/{pod_slice()}", unit("user-1000.slice")),
+        (f"/user.slice/user-1000.slice/user@1000.service/kubepods/pod{UID}/{ID}", unit("user-1000.slice")),
+        (f"/user.slice/user-1000.slice/user@1000.service/{ID}", unit("user-1000.slice")),
+        (
+            "/user.slice/user-1000.slice/user@1000.service/user-0.slice/sshd.service",
+            unit("user-1000.slice"),
+        ),
+        (
+            f"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/{pod_slice()}",
+            ConsumerRef("container", ID, ID),
+        ),
+        # a container
+        (f"/system.slice/docker-{ID}.scope/slurmstepd.scope/job_7", ConsumerRef("container", ID, ID)),
+        (f"/system.slice/docker-{ID}.scope/slurm/uid_0/job_7", ConsumerRef("container", ID, ID)),
+        (f"/docker/{ID}/docker/{OTHER}", ConsumerRef("container", ID, ID)),
+        (f"/docker/{ID}/system.slice/docker-{OTHER}.scope", ConsumerRef("container", ID, ID)),
+        ("/lxc.payload.first/system.slice/slurmstepd.scope/job_7", unit("slurmstepd.scope")),
+        # a service with cgroups of its own
+        (f"/system.slice/jupyter.service/{pod_slice()}", unit("jupyter.service")),
+        (f"/system.slice/jupyter.service/docker-{ID}.scope", unit("jupyter.service")),
+        ("/system.slice/jupyter.service/slurmstepd.scope/job_7", unit("jupyter.service")),
+        (f"/research.slice/run-u12.scope/kubepods/pod{UID}", unit("research.slice")),
+        # a job
+        (f"/system.slice/slurmstepd.scope/job_42/step_0/user/task_0/{pod_slice()}", slurm("42")),
+        (f"/slurm/uid_1000/job_42/step_0/kubepods/pod{UID}/{ID}", slurm("42", ID)),
+        ("/system.slice/slurmstepd.scope/job_42/step_0/slurmstepd.scope/job_7", slurm("42")),
+    ],
+)
+def test_whoever_owns_a_cgroup_pays_for_what_it_is_called_below(path: str, owner: ConsumerRef) -> None:
+    assert consumer_from_cgroup(path) == owner
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/system.slice/docker-{OTHER}.scope/kubelet/kubepods/pod{UID}/{ID}",
+        f"/machine.slice/libpod-{OTHER}.scope/container/kubelet.slice/kubelet-{pod_slice()}/crio-{ID}.scope",
+        f"/system.slice/containerd.service/{pod_slice().partition('/')[2]}:cri-containerd:{ID}",
+        f"/system.slice/k3s-agent.service/kubepods/burstable/pod{UID}/{ID}",
+    ],
+)
+def test_a_cluster_inside_a_container_or_below_its_runtime_has_its_pods(path: str) -> None:
+    assert consumer_from_cgroup(path) == ConsumerRef("pod", UID, ID)

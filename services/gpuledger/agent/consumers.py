@@ -1,9 +1,10 @@
 """Who a process belongs to, by the path of its cgroup: a pod, a Slurm job, a container or a systemd unit.
 
 The outermost counts, because that is what a scheduler gave the GPU to: a container that a job starts is the
-job's, a unit inside a container is the container's. Shapes: Slurm's cgroup/v1 (slurm/uid_U/job_J/step_S) and
-cgroup/v2 plugins (slurmstepd.scope/job_J/step_S, with the node's name in front where several slurmd share a
-host); systemd.slice(5), systemd.scope(5).
+job's, a unit inside a container is the container's; what lies below a user's slice, a service or a job may be
+called as its owner likes, and is the owner's (`gpuledger.agent.identity`). Shapes: Slurm's cgroup/v1
+(slurm/uid_U/job_J/step_S) and cgroup/v2 plugins (slurmstepd.scope/job_J/step_S, with the node's name in front
+where several slurmd share a host), at the root or in system.slice; systemd.slice(5), systemd.scope(5).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuledger.agent.identity import container_from_cgroup, pod_from_cgroup
+from gpuledger.agent.identity import container_from_cgroup, first_container, pod_from_cgroup, user_slice
 
 POD, SLURM_JOB, CONTAINER, SYSTEMD = "pod", "slurm_job", "container", "systemd"
 IN_CONTAINER = frozenset({POD, CONTAINER})
@@ -36,13 +37,13 @@ class ConsumerRef(NamedTuple):
 
 def consumer_from_cgroup(path: str) -> ConsumerRef | None:
     """The consumer that owns the cgroup at ``path``; None for a bare process: nobody but itself."""
+    job = slurm_job(path)
+    if job is not None:
+        return ConsumerRef(SLURM_JOB, job, first_container(path.split("/")))
     pod = pod_from_cgroup(path)
     if pod is not None:
         return ConsumerRef(POD, pod.pod_uid, pod.container_id)
-    container = container_from_cgroup(path) or ""
-    job = slurm_job(path)
-    if job is not None:
-        return ConsumerRef(SLURM_JOB, job, container)
+    container = container_from_cgroup(path)
     if container:
         return ConsumerRef(CONTAINER, container, container)
     unit = systemd_unit(path)
@@ -51,27 +52,26 @@ def consumer_from_cgroup(path: str) -> ConsumerRef | None:
 
 def slurm_job(path: str) -> str | None:
     """The id of the Slurm job that owns the cgroup; an array's or heterogeneous job's part has its own."""
-    segments = path.split("/")
-    for index, name in enumerate(segments):
-        if not _SLURM_ROOT.fullmatch(name):
-            continue
-        below = segments[index + 1 : index + 3]
-        if below and _SLURM_USER.fullmatch(below[0]):
-            below = below[1:]
-        match = _SLURM_JOB.fullmatch(below[0]) if below else None
-        if match is not None:
-            return match[1]
-    return None
+    names = [name for name in path.split("/") if name]
+    if names[:1] == ["system.slice"]:
+        names = names[1:]
+    if not names or not _SLURM_ROOT.fullmatch(names[0]):
+        return None
+    below = names[1:3]
+    if below and _SLURM_USER.fullmatch(below[0]):
+        below = below[1:]
+    match = _SLURM_JOB.fullmatch(below[0]) if below else None
+    return None if match is None else match[1]
 
 
 def systemd_unit(path: str) -> str | None:
     """The service or slice that owns the cgroup: of a login session the user's slice, whatever runs in it; of
     a transient unit in an administrator's slice that slice, since its own name is never seen again."""
+    user = user_slice(path)
+    if user is not None:
+        return user
     segments = [name for name in path.split("/") if name]
     slices = [name for name in segments if name.endswith(".slice")]
-    user = next((name for name in slices if name.startswith("user-")), None)
-    if user is not None and segments[0] == "user.slice":
-        return user
     named = [name for name in slices if name not in _PLAIN_SLICES and not name.startswith("system-")]
     for name in segments:
         if (
