@@ -8,8 +8,8 @@ cluster that it runs itself, so the outermost pod counts and the first container
 that the node's kubelet knows and gave the GPU to.
 
 Whoever owns a cgroup may name what lies below it as it likes, also like another's pod. So names count down to
-the first one that is handed to somebody (`handed_to`): a user's slice, a service, a scope, Slurm's. What lies in
-a container counts, for a whole node may be one; to make cgroups there takes a privileged container.
+the first one that is handed to somebody (`handed_to`): a user's slice, a service, a scope, Slurm's. What lies
+in a container counts, for a whole node may be one; to make cgroups there takes a privileged container.
 Source: kubernetes/pkg/kubelet/cm (cgroup names) and the container runtimes' own prefixes.
 """
 
