@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import json
+import re
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclOperation
+from typer.testing import CliRunner
 
+import gpuledger
 from gpuledger.archive.archiver import ARCHIVED
 from gpuledger.bus import (
     Admin,
@@ -19,146 +27,155 @@ from gpuledger.bus import (
     Outgoing,
     PartitionReader,
     Producer,
+    SchemaRegistry,
     TransactionalProducer,
-    apply_topics,
     committed_offsets,
+    register_all,
 )
 from gpuledger.bus.faust_client import faust_options
+from gpuledger.configuration.cli import app as config_app
+from gpuledger.configuration.periods_cli import app as period_app
+from gpuledger.contract import topics
 from gpuledger.contract.errors import ConfigError, KafkaUnavailable
-from gpuledger.contract.topics import CHARGES, DEAD_LETTERS, NODES, PRICES, PROGRESS, TELEMETRY
-from gpuledger.localstack import Kafka
-from gpuledger.localstack.server import short_lived_java
-from tests.support.kafka import STACK_DIRECTORY
+from gpuledger.contract.identity import NodeKey
+from gpuledger.contract.topics import (
+    BREACH_NOTES,
+    BREACHES,
+    BUDGET_STATE,
+    BUDGET_SUBTOTALS,
+    BUDGETS,
+    CHARGES,
+    DEAD_LETTERS,
+    GENERATIONS,
+    NODES,
+    PERIODS,
+    PRICES,
+    PROGRESS,
+    RECORDS_OF_TOPIC,
+    TEAMS,
+    TELEMETRY,
+)
+from gpuledger.deadletters.cli import app as letters_app
+from gpuledger.processor.settings import ProcessorSettings
+from gpuledger.replay.distributed import replay_distributed
+from gpuledger.replay.request import Request
+from tests.support.children import tied
+from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, read_all, recent_start
+from tests.support.processors import SILENCE_S, Workers
 from tests.support.waiting import PATIENCE_S, until
 
-ROOT = Path(__file__).parents[2]
-USERS = (
-    "admin",
-    *(
-        f"gpuledger-{name}"
-        for name in ("agent", "inventory", "processor", "sink", "commitments", "archive", "admin")
-    ),
-)
-JAAS = (
-    "org.apache.kafka.common.security.scram.ScramLoginModule required "
-    'username="{user}" password="{password}";'
-)
-
+pytest_plugins = ["tests.support.secured"]
 As = Callable[[str], BusSettings]
+PACKAGES = ["inventory", "processor", "sink", "budgets", "notify", "archive", "replay"]
+CONFIGURATION = {PRICES, TEAMS, BUDGETS, PERIODS, GENERATIONS}
+EVERY = set(RECORDS_OF_TOPIC)
+# What each user reads and writes: all of it, and nothing else.
+RIGHTS: dict[str, tuple[set[str], set[str]]] = {
+    "agent": (set(), {TELEMETRY, NODES}),
+    "inventory": ({NODES}, {NODES}),
+    "processor": (
+        {TELEMETRY, NODES, PRICES, TEAMS, GENERATIONS, PROGRESS},
+        {CHARGES, PROGRESS, DEAD_LETTERS},
+    ),
+    "sink": ({CHARGES, BREACHES, PERIODS, GENERATIONS}, {DEAD_LETTERS}),
+    "budgets": (
+        {CHARGES, BUDGETS, PRICES, BUDGET_SUBTOTALS, BUDGET_STATE, BREACHES, BREACH_NOTES},
+        {BUDGET_SUBTOTALS, BUDGET_STATE, BREACHES, BREACH_NOTES, DEAD_LETTERS},
+    ),
+    "notify": ({BREACHES}, {DEAD_LETTERS}),
+    "commitments": ({PRICES}, {CHARGES}),
+    "archive": (set(ARCHIVED), set()),
+    "replay": ({TELEMETRY, NODES, PRICES, TEAMS, PERIODS, GENERATIONS, CHARGES}, {CHARGES, GENERATIONS}),
+    "operator": (EVERY - {BUDGET_SUBTOTALS, BUDGET_STATE}, {TELEMETRY, NODES, BREACH_NOTES, DEAD_LETTERS}),
+    "admin": (CONFIGURATION, CONFIGURATION),
+}
+NOT_ITS_OWN = {"inventory": {PROGRESS}}  # `gpuledger nodes` is the operator's
 
 
-def _properties(keystore: Path, certificate: Path) -> dict[str, str]:
-    listeners = "SASL_SSL://{host}:{port},CONTROLLER://{host}:{controller_port}"
-    return {
-        "listeners": listeners,
-        "advertised.listeners": listeners,
-        "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
-        "security.inter.broker.protocol": "SASL_SSL",
-        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
-        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": JAAS.format(
-            user="admin", password="of-admin"
-        ),
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(keystore),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(certificate),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:admin;User:ANONYMOUS",  # the controller's own listener
-    }
+def test_a_line_of_services_works_with_the_rights_that_each_has(
+    as_user: As, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator publishes prices, an agent speaks of a node, a worker charges it, budgets count it, a
+    replay that workers share comes to as many windows, and an operator looks after what was refused."""
+    with SchemaRegistry(as_user("gpuledger-admin")) as schemas:
+        register_all(schemas)
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("kind: prices\nprices: [{id: gpu, per: gpu, price_per_hour: 12.29}]\n")
+    now = datetime.now(UTC)
+    last_month = (now.replace(day=1) - timedelta(days=1)).strftime("%Y-%m")
+    for app, command in (
+        (config_app, ["apply", "--yes", "--url", "", str(prices)]),
+        (period_app, ["close", "--yes", last_month]),
+    ):
+        done = CliRunner(env=environment(as_user("gpuledger-admin"))).invoke(app, command)
+        assert done.exception is None, done.exception
+
+    sender, node, start = Sender(as_user("gpuledger-agent")), Node(NodeKey("c", "line")), recent_start(30)
+    windows = [start + number * WINDOW_NS for number in range(5)]
+    sender.telemetry(record for at in windows for record in node.window(at))
+    sender.lifetime(node.lifetime(start, start + 5 * WINDOW_NS))
+    sender.close()
+
+    for name, value in environment(as_user("gpuledger-processor")).items():
+        monkeypatch.setenv(name, value)
+    workers = Workers(as_user("gpuledger-processor"), "gpuledger-line", tmp_path)
+    workers.start()
+    root = as_user("admin")
+    workers.await_that(lambda: len(ledger(root).sets) == len(windows), PATIENCE_S, "all is charged")
+    workers.end()
+
+    for name, value in environment(as_user("gpuledger-budgets")).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GPULEDGER_BUDGETS_DATA_DIRECTORY", str(tmp_path / "budgets"))
+    with (tmp_path / "budgets.log").open("wb") as log:
+        command = tied([sys.executable, "-m", "gpuledger", "budgets", "run"])
+        counting = subprocess.Popen(command, stdout=log, stderr=log)
+    until(lambda: counting.poll() is not None or read_all(root, BUDGET_STATE))
+    assert counting.poll() is None, (tmp_path / "budgets.log").read_text()
+    counting.kill()
+    counting.wait()
+
+    replaying = as_user("gpuledger-replay")
+    settings = ProcessorSettings(silence_s=SILENCE_S, data_directory=tmp_path / "faust")
+    request = Request(windows[0], windows[-1], settings, replaying.plain())
+    assert replay_distributed(request, tmp_path / "state", replaying, 1).windows == len(windows) - 1
+
+    listed = CliRunner(env=environment(as_user("gpuledger-operator"))).invoke(letters_app, ["list", "--json"])
+    assert json.loads(listed.stdout)["letters"] == []
 
 
-@pytest.fixture(scope="module")
-def as_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[As]:
-    """`as_user(name)` are that user's settings on a broker whose rights acls.sh has set."""
-    home = tmp_path_factory.mktemp("secure")
-    key, certificate, keystore = home / "key.pem", home / "cert.pem", home / "keystore.pem"
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-days",
-                "2",
-                "-subj",
-                "/CN=127.0.0.1",
-            ),
-            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    keystore.write_text(key.read_text() + certificate.read_text())
-
-    users = {user: f"of-{user}" for user in USERS}
-    with Kafka(home / "kafka", STACK_DIRECTORY, _properties(keystore, certificate), users) as server:
-
-        def settings(user: str) -> BusSettings:
-            password = home / user
-            password.write_text(f"of-{user}")
-            return BusSettings(
-                kafka_bootstrap=server.bootstrap,
-                kafka_security_protocol="SASL_SSL",
-                kafka_sasl_mechanism="SCRAM-SHA-512",
-                kafka_sasl_username=user,
-                kafka_sasl_password_file=password,
-                kafka_tls_ca_file=certificate,
-            )
-
-        _set_rights(home, server.bootstrap, certificate)
-
-        def applied() -> bool:
-            try:
-                apply_topics(settings("gpuledger-admin"), partitions=2, replication=1)
-            except ConfigError:  # the broker learns of a right after the controller
-                return False
-            return True
-
-        until(applied)
-        with PartitionReader(settings("admin"), "test") as reader:
-            for topic, state in Admin(settings("admin")).topics().items():
-                for partition in range(state.partitions):
-                    until(partial(_is_read, reader, topic, partition))
-        yield settings
+def environment(bus: BusSettings) -> dict[str, str]:
+    """What a service of that user is told."""
+    said = bus.model_dump(mode="json", exclude_none=True)
+    return {f"GPULEDGER_{name.upper()}": str(value) for name, value in said.items()}
 
 
-def _is_read(reader: PartitionReader, topic: str, partition: int) -> bool:
-    try:
-        list(reader.read_to_end(topic, partition))
-    except KafkaUnavailable:  # a topic that was made a moment ago has no leader yet
-        return False
-    return True
+@pytest.mark.parametrize("user", RIGHTS)
+def test_a_user_may_read_and_write_what_its_service_does_and_nothing_else(as_user: As, user: str) -> None:
+    admin = AdminClient(dict(as_user(f"gpuledger-{user}").plain().client_config()))
+    reads, writes = set(), set()
+    asked = admin.describe_topics(TopicCollection(sorted(EVERY)), include_authorized_operations=True)
+    for topic, answer in asked.items():
+        try:
+            allowed = answer.result().authorized_operations or []
+        except KafkaException as error:
+            assert error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+            continue
+        reads |= {topic} if AclOperation.READ in allowed else set()
+        writes |= {topic} if AclOperation.WRITE in allowed else set()
+    assert (reads, writes) == RIGHTS[user]
 
 
-def _set_rights(home: Path, bootstrap: str, certificate: Path) -> None:
-    tools = home / "bin"
-    tools.mkdir()
-    libs = STACK_DIRECTORY.resolve() / "kafka" / "libs"
-    script = tools / "kafka-acls.sh"  # what the distribution's script of that name does
-    script.write_text(
-        f"#!/bin/sh\nexec java {' '.join(short_lived_java(STACK_DIRECTORY, 'kafka'))} "
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error "
-        f"-cp '{libs}/*' org.apache.kafka.tools.AclCommand \"$@\"\n"
-    )
-    script.chmod(0o755)
-    admin = home / "admin.properties"
-    admin.write_text(
-        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nssl.truststore.type=PEM\n"
-        f"ssl.truststore.location={certificate}\n"
-        f"sasl.jaas.config={JAAS.format(user='admin', password='of-admin')}\n"
-    )
-    done = subprocess.run(
-        [ROOT / "deploy" / "kafka" / "acls.sh", bootstrap, admin],
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize(
+    "service", ["inventory", "processor", "sink", "budgets", "notify", "archive", "replay"]
+)
+def test_a_user_has_a_right_to_every_topic_that_the_code_of_its_service_names(service: str) -> None:
+    package = Path(gpuledger.__path__[0]) / service
+    text = "\n".join(path.read_text() for path in package.rglob("*.py"))
+    named = {name for name in vars(topics) if isinstance(getattr(topics, name), str) and name.isupper()}
+    used = {getattr(topics, name) for name in named if re.search(rf"\b{name}\b", text)} & EVERY
+    assert used
+    assert used - NOT_ITS_OWN.get(service, set()) <= set.union(*RIGHTS[service])
 
 
 def test_an_agent_may_write_its_telemetry_and_may_read_nothing(as_user: As) -> None:
