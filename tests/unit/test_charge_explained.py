@@ -128,7 +128,7 @@ def check_lines(device: Device) -> dict[str, tuple[dict[str, int], dict[str, int
                 shown = int(numbers[5]) + (Fraction(int(numbers[6]), int(numbers[7])) if numbers[6] else 0)
                 assert share * int(amount) == shown
                 whole_nano, whole_ns = int(numbers[9] or 0), int(numbers[10])
-                consumer = name.partition(": ")[0].partition(" [")[0]
+                consumer = re.sub(r" \[.*?\]", "", name.partition(": ")[0])
                 parts_of[number][consumer, part] = share, whole_nano, whole_ns
                 if numbers[11]:
                     of_container = value(numbers[11])

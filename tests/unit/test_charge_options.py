@@ -168,9 +168,3 @@ def test_for_cuts_several_scrapes_to_the_last_of_the_time(tmp_path: Path) -> Non
     ]
     given = [argument for file in files for argument in ("--samples", file)]
     assert bill(*given, "--for", "10m")["from"] == "2026-03-02T08:50:00Z"
-
-
-def test_a_policy_in_the_team_map_is_not_used_and_that_is_said(tmp_path: Path) -> None:
-    text = "kind: teams\npolicies:\n  - {id: all, idle: pool}\n"
-    answer = bill(*EXAMPLE, *PRICES, "--teams", written(tmp_path, "teams.yaml", text))
-    assert any("policies of --teams are not used" in said for said in answer["assumptions"])

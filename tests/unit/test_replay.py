@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpuledger.attribution import Policy
 from gpuledger.bus import BusSettings
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.records import (
@@ -180,14 +181,14 @@ def test_what_can_not_be_replayed_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not over yet"):
         asked.check_range(START, START + HOUR_NS, START + HOUR_NS, 1)
     with pytest.raises(ConfigError, match="NAME=VALUE"):
-        asked.policy_of(["idle"])
+        Policy.settings_of(["idle"])
     with pytest.raises(ConfigError, match="no such policy"):
-        asked.policy_of(["nonsense=1"])
+        Policy.settings_of(["nonsense=1"])
     with pytest.raises(Refused, match="idle policy"):
-        asked.policy_of(["idle=nonsense"])
+        Policy.settings_of(["idle=nonsense"])
     with pytest.raises(ConfigError, match="No such file"):
         asked.prices_of(tmp_path / "none.yaml")
-    assert asked.policy_of(["idle=pool"]) == {"idle": "pool"}
+    assert Policy.settings_of(["idle=pool"]) == {"idle": "pool"}
 
 
 def test_money_shows_every_digit_that_counts() -> None:

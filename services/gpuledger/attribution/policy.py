@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from gpuledger.contract.errors import Refused
+from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.windows import NS_PER_S
 
 CHOICES = {
@@ -43,6 +44,26 @@ class Policy:
                 raise Refused(f"{name} policy {value!r} is not one of {', '.join(values)}")
         if self.burst == "reserved_first" and self.idle != "holders":
             raise Refused(f"idle policy {self.idle!r} does not go with burst policy 'reserved_first'")
+
+    @staticmethod
+    def settings_of(texts: Sequence[str], option: str = "--policy") -> dict[str, str]:
+        """The settings of texts such as ``burst=reserved_first``.
+
+        Raises ConfigError with the option for what is no setting, Refused for a value that this core does not
+        know or two that do not go together.
+        """
+        found = {}
+        for text in texts:
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise ConfigError(f"{text!r} is not NAME=VALUE, such as burst=reserved_first", option)
+            if name not in CHOICES:
+                raise ConfigError(
+                    f"there is no such policy as {name}; there are {', '.join(CHOICES)}", option
+                )
+            found[name] = value
+        Policy(**found)
+        return found
 
     def name(self, window_length_ns: int) -> str:
         """Name on the rows: burst and length of the window, which decides who pays for idle moments, then

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from gpuledger.attribution import Charges
+from gpuledger.attribution import Charges, Policy
 from gpuledger.attribution.consumers import ConsumerKey
 from gpuledger.attribution.containers import containers_of, divided
 from gpuledger.attribution.evidence import Occupation
@@ -42,6 +42,7 @@ class Seen(NamedTuple):
     occupied_ns: int | None
     evidence: str
     used: tuple[Used, ...]
+    burst: str
 
 
 class Part(NamedTuple):
@@ -51,6 +52,7 @@ class Part(NamedTuple):
     place: Place
     consumer: ConsumerKey
     category: Category
+    reason: str
     share: Fraction
     nano: int
     ns: int
@@ -105,13 +107,13 @@ class Arithmetic:
         self._prices = prices
         self._devices: dict[DeviceName, DeviceSteps] = {}
 
-    def add(self, steps: Steps, charges: Charges) -> None:
-        """The steps of one window and its charges."""
+    def add(self, steps: Steps, charges: Charges, policy: Policy) -> None:
+        """The steps of one window, its charges, and the policy that they follow."""
         record = charges.record
         places = {tuple(row[name] for name in KEY): place_of(record, row) for row in charges.rows()}
         for divided_piece in steps.pieces:
             name = record.cluster, record.node, divided_piece.device
-            self._add(self._devices.setdefault(name, DeviceSteps()), divided_piece, places)
+            self._add(self._devices.setdefault(name, DeviceSteps()), divided_piece, places, policy)
         node = next((place for key, place in places.items() if key[0] == NODE_DEVICE), None)
         if node is not None and steps.pieces:
             priced = steps.pieces[0].piece.slot.priced
@@ -134,10 +136,12 @@ class Arithmetic:
                 before, after = (device_cum(piece, device, at) for at in (piece.start_ns, piece.end_ns))
                 yield Priced(device, piece, before, after, book.currency)
 
-    def _add(self, found: DeviceSteps, one: Divided, places: dict[tuple[str, ...], Place]) -> None:
+    def _add(
+        self, found: DeviceSteps, one: Divided, places: dict[tuple[str, ...], Place], policy: Policy
+    ) -> None:
         piece = one.piece
         step = Step(
-            _seen(one),
+            _seen(one, policy.burst),
             one.cost.nano,
             one.time_ns,
             one.cost.unpriced_ns,
@@ -160,16 +164,23 @@ def _extend(
     spans.append((device, start_ns, end_ns))
 
 
-def _seen(one: Divided) -> Seen:
+def _seen(one: Divided, burst: str) -> Seen:
     piece, found = one.piece, one.found
     if found is None:
-        return Seen(piece.length_ns, piece.slot.sharing, piece.holding, False, None, piece.gap, ())
+        return Seen(piece.length_ns, piece.slot.sharing, piece.holding, False, None, piece.gap, (), burst)
     used = tuple(
         Used(key, share.used_ns, share.low_ns, share.high_ns, share.evidence)
         for key, share in sorted(found.shares.items())
     )
     return Seen(
-        piece.length_ns, piece.slot.sharing, piece.holding, True, found.occupied_ns, found.evidence, used
+        piece.length_ns,
+        piece.slot.sharing,
+        piece.holding,
+        True,
+        found.occupied_ns,
+        found.evidence,
+        used,
+        burst,
     )
 
 
@@ -185,7 +196,16 @@ def _parts(one: Divided, places: dict[tuple[str, ...], Place]) -> Iterator[Part]
             if place is not None:  # a row of nothing is not written
                 share, of_container = Fraction(weight, weighted.total), Fraction(slots, whole)
                 yield Part(
-                    place, part.consumer, part.category, share, nano, ns, of_container, own_nano, own_ns
+                    place,
+                    part.consumer,
+                    part.category,
+                    part.reason,
+                    share,
+                    nano,
+                    ns,
+                    of_container,
+                    own_nano,
+                    own_ns,
                 )
 
 

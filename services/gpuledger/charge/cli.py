@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
-from gpuledger.attribution import Charges, NodeWindow, charge_windows
+from gpuledger.attribution import Charges, NodeWindow, Policy, charge_windows
 from gpuledger.attribution.trace import Steps
 from gpuledger.charge.arithmetic import Arithmetic
 from gpuledger.charge.bill import bill_of
@@ -22,6 +22,7 @@ from gpuledger.charge.files import duration_ns, instant
 from gpuledger.charge.inputs import price_books, read_inputs, team_maps
 from gpuledger.charge.json_bill import as_json
 from gpuledger.charge.nodes import Given, node_windows
+from gpuledger.charge.policies import Policies
 from gpuledger.charge.scrapes import stretches
 from gpuledger.charge.show import print_bill
 from gpuledger.charge.windows import Place
@@ -54,6 +55,13 @@ def charge(
     ] = None,
     teams: Annotated[
         Path | None, typer.Option(help="Team rules in YAML. Default: label team, else namespace.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How idle and borrowed time is shared out, such as burst=reserved_first; repeat it."
+            " Default: the policies of --teams."
+        ),
     ] = None,
     for_: Annotated[
         str | None,
@@ -97,11 +105,14 @@ def charge(
     )
     length = None if for_ is None else duration_ns(for_, "--for")
     spans = stretches(inputs.scrapes, length, instant(at, "--at") if at else _now_ns())
-    given = Given(Place(cluster, node), told, replicas, length, gpu_model, books, maps)
+    decided: list[str] = []
+    policies = Policies(Policy.settings_of(policy or ()), maps)
+    given = Given(Place(cluster, node), told, replicas, length, gpu_model, books, maps, policies, decided)
     found = node_windows(inputs, spans, given, assumed)
+    assumed += decided
     arithmetic = Arithmetic(Prices(books)) if explain else None
     bill = bill_of(_charged(found, Prices(books), Teams(maps), arithmetic))
-    explained = None if arithmetic is None else list(explanation(bill, arithmetic))
+    explained = None if arithmetic is None else list(explanation(bill, arithmetic, decided))
     if json_:
         print(as_json(bill, assumed, inputs.scrapes, explained))
         return
@@ -130,7 +141,7 @@ def _charged(
             for window in some:
                 steps = Steps()
                 (charges,) = charge_windows([window], prices, teams, steps)
-                arithmetic.add(steps, charges)
+                arithmetic.add(steps, charges, window.policy)
                 yield charges
 
 

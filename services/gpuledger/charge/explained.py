@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -24,12 +24,14 @@ _HEAD = (
 )
 
 
-def explanation(bill: Bill, arithmetic: Arithmetic) -> Iterator[str]:
-    """The lines of text: each device with its price and pieces, then the lines of the bill that it has."""
+def explanation(bill: Bill, arithmetic: Arithmetic, decided: Sequence[str] = ()) -> Iterator[str]:
+    """The lines of text: what was ``decided`` of policies, then each device with its price and pieces, and
+    the lines of the bill that it has."""
     names = {ConsumerKey(line.key["consumer_kind"], line.key["consumer"]): line.who for line in bill.lines}
     number = 0
     yield ""
     yield _HEAD
+    yield from (f"  {text}" for text in decided)
     for name, mine in bill.by_device.items():
         steps = {number + at: one for at, one in enumerate(arithmetic.device(name), 1)}
         number += len(steps)
@@ -161,19 +163,30 @@ def _formula(step: Step, part: Part) -> tuple[str, str]:
     if not seen.observed:
         return f"{symbol}, all of it", "1" if part.share == 1 else share
     used = {one.consumer: Fraction(one.used_ns, seen.length_ns) for one in seen.used}
+    reserved = seen.burst == "reserved_first"
     if part.category is Category.USED:
-        return f"{symbol} x a", share
+        capped = reserved and seen.holding.known and seen.occupied_ns is not None
+        return f"{symbol} x {'min(a, e)' if capped else 'a'}", share
     if seen.occupied_ns is None:
         return f"{symbol} x e", share
     occupied = Fraction(seen.occupied_ns, seen.length_ns)
+    everyone = _exact(sum(used.values()))
+    if not seen.holding.known:
+        return f"{symbol} x (1 - the sum of a)", f"(1 - {everyone})"
+    what, much = "(1 - A)", f"(1 - {_exact(occupied)})"
     if part.category is Category.UNOBSERVED:
-        if seen.holding.known:
-            return f"{symbol} x (A - the sum of a)", f"({_exact(occupied)} - {_exact(sum(used.values()))})"
-        return f"{symbol} x (1 - the sum of a)", f"(1 - {_exact(sum(used.values()))})"
+        what, much = "(A - the sum of a)", f"({_exact(occupied)} - {everyone})"
+        if not reserved:
+            return f"{symbol} x {what}", much
+    elif part.reason == "lent":
+        what, much = "the sum of max(0, a - e)", _exact(_borrowed(seen))
     pool = part.consumer == THE_POOL
-    mine = _free(seen) if pool else _wanting(seen, part.consumer)
-    text = f"{symbol} x (1 - A) x {'what nobody holds' if pool else 'max(0, e - a)'} / Z"
-    return text, f"(1 - {_exact(occupied)}) x {_exact(mine)} / {_exact(_z(seen))}"
+    if pool and part.reason == "held":
+        whose, mine = "the sum of max(0, e - a)", _z(seen) - _free(seen)
+    else:
+        whose = "what nobody holds" if pool else "max(0, e - a)"
+        mine = _free(seen) if pool else _wanting(seen, part.consumer)
+    return f"{symbol} x {what} x {whose} / Z", f"{much} x {_exact(mine)} / {_exact(_z(seen))}"
 
 
 def _entitled(seen: Seen) -> dict[ConsumerKey, Fraction]:
@@ -185,6 +198,16 @@ def _wanting(seen: Seen, key: ConsumerKey) -> Fraction:
     """max(0, e - a) of a consumer."""
     used = sum(one.used_ns for one in seen.used if one.consumer == key)
     return max(Fraction(0), _entitled(seen).get(key, Fraction(0)) - Fraction(used, seen.length_ns))
+
+
+def _borrowed(seen: Seen) -> Fraction:
+    """What all used above what they hold."""
+    entitled = _entitled(seen)
+    lent = Fraction(0)
+    for one in seen.used:
+        share = Fraction(one.used_ns, seen.length_ns)
+        lent += max(Fraction(0), share - entitled.get(one.consumer, Fraction(0)))
+    return lent
 
 
 def _free(seen: Seen) -> Fraction:

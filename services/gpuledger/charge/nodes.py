@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from gpuledger.attribution import NodeWindow
 from gpuledger.charge.holders import devices_in
 from gpuledger.charge.inputs import Inputs
 from gpuledger.charge.placing import on_node
+from gpuledger.charge.policies import Policies, Start
 from gpuledger.charge.recorded import windows_of
 from gpuledger.charge.scrapes import Scrape, Stretch, devices_of
 from gpuledger.charge.windows import Place, windows, with_scrapes
@@ -22,7 +24,8 @@ _UNNAMED = "node"  # of which no label says its name
 
 
 class Given(NamedTuple):
-    """Options that fill in what files leave open; ``told`` is what they say of the nodes."""
+    """Options that fill in what files leave open; ``told`` is what they say of the nodes. ``decided`` gets
+    what was decided of policies, in words."""
 
     place: Place
     told: NodeLayout
@@ -31,6 +34,8 @@ class Given(NamedTuple):
     gpu_model: str
     books: Sequence[PriceBookVersion]
     maps: Sequence[TeamMapVersion]
+    policies: Policies
+    decided: list[str]
 
 
 def node_windows(
@@ -39,13 +44,27 @@ def node_windows(
     """The windows of all nodes; every assumption is in ``assumed`` before the first. Raises ConfigError."""
     if not given.maps:
         assumed.append("no --teams: a pod's team is its label team, else its namespace")
-    if any(teams.policies for teams in given.maps):
-        assumed.append("the policies of --teams are not used: a bill from files is by the default policy")
     if inputs.recorded:
-        return _recorded(inputs, spans, given, assumed)
+        recorded = _recorded(inputs, spans, given, assumed)
+        given.decided.extend(given.policies.decided(map(_start, recorded)))
+        return _with_policies(recorded, given.policies)
     if given.books and not given.told.capacity_type:
         assumed.append(f"the nodes are {ON_DEMAND} (no --capacity-type)")
-    return _from_files(inputs, spans, given, assumed)
+    found = _from_files(inputs, spans, given, assumed)
+    begin, end = spans[0].start_ns, spans[-1].end_ns
+    instants = {begin, *(at for at in given.policies.instants_ns if begin < at < end)}
+    starts = [Start(given.place.cluster, at) for at in instants]
+    given.decided.extend(given.policies.decided(starts))
+    return _with_policies(found, given.policies)
+
+
+def _start(window: NodeWindow) -> Start:
+    return Start(window.cluster, window.window_start_ns)
+
+
+def _with_policies(found: Iterable[NodeWindow], policies: Policies) -> Iterator[NodeWindow]:
+    for window in found:
+        yield replace(window, policy=policies.at(_start(window)))
 
 
 def _recorded(inputs: Inputs, spans: Sequence[Stretch], given: Given, assumed: list[str]) -> list[NodeWindow]:

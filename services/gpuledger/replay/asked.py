@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuledger.attribution import Policy
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.records import Generation, PriceBookVersion, TeamMapVersion
@@ -48,21 +47,6 @@ def prices_of(path: Path | None) -> PriceBookVersion | None:
 def teams_of(path: Path | None) -> TeamMapVersion | None:
     """The team rules of a file."""
     return None if path is None else read_teams(_text(path), str(path))
-
-
-def policy_of(settings: Sequence[str]) -> dict[str, str]:
-    """Settings as ``burst=reserved_first``; raises Refused for one that the core does not know."""
-    policy = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"{setting!r} is not NAME=VALUE, such as burst=reserved_first", "--policy")
-        policy[name] = value
-    try:
-        Policy(**policy)
-    except TypeError:
-        raise ConfigError(f"there is no such policy among {', '.join(policy)}", "--policy") from None
-    return policy
 
 
 def state_directory(given: Path | None, request: Request, modes: Sequence[str]) -> Path:

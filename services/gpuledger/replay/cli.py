@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from gpuledger.attribution import Policy
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import EXIT_FAILED, Refused
@@ -114,7 +115,7 @@ def replay(
         archive,
         asked.prices_of(prices),
         asked.teams_of(teams),
-        asked.policy_of(policy or ()),
+        Policy.settings_of(policy or ()),
     )
     asked.check_range(request.from_ns, request.to_ns, clock.unix_ns(), settings.rules().silence_ns)
     directory = asked.state_directory(state, request, modes)
