@@ -1,7 +1,8 @@
 #!/bin/sh
 # Slurm's Prolog (slurm.conf: Prolog=/etc/slurm/prolog.d/*): tells the agent which GPUs a job was given.
 # slurmd runs it as root on every node of the job before the job's first step, with these variables set;
-# nothing of the job itself has run by then. The agent reads the directory: gpuledger agent run --holders DIR
+# nothing of the job itself has run by then. SLURM_JOB_GPUS has the numbers of the device nodes, /dev/nvidiaN.
+# The agent reads the directory: gpuledger agent run --holders DIR
 set -eu
 [ -n "${SLURM_JOB_GPUS:-}" ] || exit 0
 directory=${GPULEDGER_HOLDERS:-/run/gpuledger/holders}

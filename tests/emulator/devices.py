@@ -28,7 +28,8 @@ class DeviceSpec:
     belongs to no process passes at each change of process. `gpm` says whether the profiling counters of
     NVML (nvmlGpm*) exist; boards before Hopper have none. With `mig_parent` (the index of a device before it)
     it is a MIG instance: a device of its own for CUDA, and for NVML an instance of that GPU, which lies on
-    `placement`, (first slot, slots) of it; without that NVML may not say where.
+    `placement`, (first slot, slots) of it; without that NVML may not say where. `minor` is the number of its node,
+    /dev/nvidiaN: its index where it is not given.
     """
 
     name: str = "NVIDIA H100 80GB HBM3"
@@ -49,6 +50,7 @@ class DeviceSpec:
     slices: int = 0
     profile: str = ""
     placement: tuple[int, int] | None = None
+    minor: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what gpud would refuse, before anything is started."""
@@ -75,6 +77,8 @@ class DeviceSpec:
             "idle_power_mw": self.idle_power_mw,
             "max_power_mw": self.max_power_mw,
         }
+        if self.minor is not None:
+            fields["minor"] = self.minor
         if self.mig_parent is not None:
             fields["mig_parent"] = self.mig_parent
             fields["gpu_instance"] = self.gpu_instance

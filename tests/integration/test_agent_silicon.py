@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from gpuledger.agent.devices import parse_device_id
 from gpuledger.agent.epoch import AgentTime
+from gpuledger.agent.holders.source import find_device
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.samplers.nvml import LAYOUT_ROUNDS, REOPEN_AFTER_ROUNDS, NvmlSampler
 from gpuledger.agent.samplers.samples import Round
@@ -74,6 +77,27 @@ def test_the_layout_says_where_instances_lie_and_where_one_slice_may_begin() -> 
     assert (narrow.placement_start, narrow.placement_size) == (2, 1)
     with Emulator([H100, mig_slice(0, 7)]) as emulator, sampling(emulator) as (session, _):
         assert (session.devices[1].placement_start, session.devices[1].placement_size) == (-1, 0)
+
+
+def test_the_number_of_a_device_s_node_is_read_and_found_by() -> None:
+    gpus = [replace(H100, minor=2), replace(H100, minor=0), mig_slice(1, 7), replace(T4, minor=1)]
+    with Emulator(gpus) as emulator, sampling(emulator) as (session, _):
+        uuids = emulator.uuids
+        assert {d.uuid: (d.index, d.minor) for d in session.devices} == {
+            uuids[0]: (0, 2),
+            uuids[1]: (1, 0),
+            uuids[2]: (1, 0),
+            uuids[3]: (2, 1),
+        }
+        meant = [find_device(session.devices, parse_device_id("", f"nvidia{n}")) for n in range(3)]
+        assert [session.devices[place].uuid for place in meant if place is not None] == [
+            uuids[1],
+            uuids[3],
+            uuids[0],
+        ]
+        instance = find_device(session.devices, parse_device_id("", "nvidia0/gi7"))
+        assert instance is not None
+        assert session.devices[instance].uuid == uuids[2]
 
 
 def test_sm_active_is_declared_of_the_devices_that_have_it() -> None:

@@ -33,8 +33,10 @@ def uuid(number: int) -> str:
 
 
 def devices(count: int = 2) -> list[Device]:
-    """Whole GPUs."""
-    return [Device(uuid=uuid(n), index=n, minor=n, memory_total_bytes=80 << 30) for n in range(count)]
+    """Whole GPUs, whose nodes are numbered the other way round than NVML counts them."""
+    return [
+        Device(uuid=uuid(n), index=n, minor=count - 1 - n, memory_total_bytes=80 << 30) for n in range(count)
+    ]
 
 
 class StatedProcesses:

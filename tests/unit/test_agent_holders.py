@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gpuledger.agent.devices import parse_device_id
 from gpuledger.agent.holders.file import FileHolders, parse_holders
+from gpuledger.agent.holders.source import find_device
 from gpuledger.contract.errors import ConfigError
+from gpuledger.contract.records import Device
 from tests.support.agent import devices, uuid
 
 DOCUMENT = f"""
@@ -137,7 +140,7 @@ consumers:
 def test_a_job_holds_what_the_file_says() -> None:
     holders = parse_holders(JOB, "jobs.yaml")
     (record,) = holders.records(devices())
-    assert (record.consumer_kind, record.consumer, record.device) == ("slurm_job", "42", 1)
+    assert (record.consumer_kind, record.consumer, record.device) == ("slurm_job", "42", 0)
     assert (record.resource_name, record.slots) == ("gres/gpu", 1)
     assert [(pod.uid, pod.namespace, pod.labels) for pod in holders.pods] == [
         ("42", "physics", {"user": "alice"})
@@ -211,3 +214,24 @@ def test_a_job_without_gpus_leaves_no_file(tmp_path: Path) -> None:
     slurm("prolog.sh", tmp_path / "holders", SLURM_JOB_ID="1")
     assert not (tmp_path / "holders").exists()
     slurm("epilog.sh", tmp_path / "holders", SLURM_JOB_ID="1")
+
+
+@pytest.mark.parametrize(
+    ("id_", "device"), [("nvidia0", 2), ("gpu-2", 0), ("nvidia1/gi7", 4), ("nvidia4", None)]
+)
+def test_a_number_in_an_id_is_that_of_the_device_s_node_and_not_nvml_s_index(
+    id_: str, device: int | None
+) -> None:
+    """Nodes are numbered as the driver binds the boards, NVML counts along the bus."""
+    there = devices(3)
+    there[1].sharing = "mig"
+    instances = [
+        Device(f"MIG-{n}", index=n, minor=2 - n, parent_uuid=uuid(n), gpu_instance=7, compute_instance=0)
+        for n in (0, 1)
+    ]
+    assert find_device(there + instances, parse_device_id("", id_)) == device
+
+
+def test_where_a_node_s_number_is_not_known_the_index_stands_for_it() -> None:
+    there = [Device(uuid(0), index=0, minor=-1), Device(uuid(1), index=1, minor=-1)]
+    assert find_device(there, parse_device_id("", "nvidia1")) == 1

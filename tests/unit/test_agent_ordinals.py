@@ -6,7 +6,7 @@ from gpuledger.agent.ordinals import Visible, visible_devices
 from gpuledger.contract.records import Device
 from tests.support.agent import uuid
 
-DEVICES = [Device(uuid=uuid(n), index=n, minor=n) for n in range(4)]
+DEVICES = [Device(uuid=uuid(n), index=n, minor=3 - n) for n in range(4)]
 UNLIKE = [
     Device(uuid=uuid(0), index=0, model="T4", sm_count=40),
     Device(uuid=uuid(1), index=1, model="H100", sm_count=132),
@@ -87,8 +87,8 @@ def test_the_containers_variable_means_nothing_outside_a_container() -> None:
 
 
 def test_device_nodes_in_the_process_s_own_root_say_what_it_was_given() -> None:
-    seen = visible_devices(DEVICES, {"CUDA_VISIBLE_DEVICES": "0"}, True, minors={2, 3})
-    assert seen.positions == [2]
+    seen = visible_devices(DEVICES, {"CUDA_VISIBLE_DEVICES": "0"}, True, minors={1, 2})
+    assert seen.positions == [1]
 
 
 def test_among_unlike_devices_the_fastest_comes_first_and_that_is_a_guess() -> None:

@@ -62,6 +62,7 @@ def with_instances(*profiles: str) -> list[Device]:
         Device(
             MIG_UUID if number == 0 else f"MIG-{number}",
             index=0,
+            minor=gpu.minor,
             parent_uuid=gpu.uuid,
             gpu_instance=number + 1,
             compute_instance=0,
@@ -122,7 +123,7 @@ def test_where_the_kubelet_does_not_tell_the_node_s_label_says_how_many_slices()
     ],
 )
 def test_the_node_s_labels_say_how_slots_are_shared(label: str, value: str, sharing: str) -> None:
-    slots = [f"nvidia0/vgpu{n}" for n in range(2)]
+    slots = [f"nvidia1/vgpu{n}" for n in range(2)]
     found = holders(given(slots[0]), allocatable=offered(*slots), node=NodeLayout(labels={label: value}))
     assert found.devices(devices())[0].sharing == sharing
     assert held(found) == [(U1, 0, 1)]
@@ -144,7 +145,7 @@ def test_an_mps_client_has_its_part_of_the_threads_and_can_only_lower_it(
 
 
 @pytest.mark.parametrize(
-    "id_", [MIG_UUID, f"MIG-{uuid(0)}/1/0", "nvidia0/gi1", f"{MIG_UUID}::0", "nvidia0/gi1/vgpu0"]
+    "id_", [MIG_UUID, f"MIG-{uuid(0)}/1/0", "nvidia1/gi1", f"{MIG_UUID}::0", "nvidia1/gi1/vgpu0"]
 )
 def test_every_form_of_id_of_a_mig_instance_means_the_instance(id_: str) -> None:
     """dcgm-exporter#272: the instance at 1 is meant, by its UUID, by its GPU's and two numbers, by minor
@@ -206,14 +207,14 @@ def test_a_claim_means_the_device_of_its_slice() -> None:
 
 def test_a_claim_without_a_slice_is_known_by_the_driver_s_name() -> None:
     found = only(holders(claimed("gpu-1")))
-    assert (found.device, found.resource_name) == (1, "gpu.nvidia.com")
+    assert (found.device, found.resource_name) == (0, "gpu.nvidia.com")
 
 
 def test_another_vendor_s_gpu_0_is_none_of_ours() -> None:
     assert held(holders(claimed("gpu-0", driver="gpu.intel.com"))) == []
 
 
-@pytest.mark.parametrize("name", ["gpu-0-mig-1g12gb-19-0", "gpu-0-mig-1g10gb-19-0"])
+@pytest.mark.parametrize("name", ["gpu-1-mig-1g12gb-19-0", "gpu-1-mig-1g10gb-19-0"])
 def test_a_claim_of_a_dynamic_mig_instance_means_the_only_one_of_its_profile(name: str) -> None:
     """dcgm-exporter#714, #718: the claim has no UUID. Drivers round the memory differently: 1g12gb and
     1g10gb both mean the one instance of 1 slice where no name is equal."""
@@ -224,7 +225,7 @@ def test_a_claim_of_a_dynamic_mig_instance_means_the_only_one_of_its_profile(nam
 
 
 def test_a_claim_that_could_mean_several_instances_is_not_guessed() -> None:
-    assert held(holders(claimed("gpu-0-mig-1g12gb-19-0")), with_instances("1g.12gb", "1g.12gb")) == []
+    assert held(holders(claimed("gpu-1-mig-1g12gb-19-0")), with_instances("1g.12gb", "1g.12gb")) == []
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -246,7 +247,7 @@ def test_a_slice_says_its_devices_in_both_versions_of_the_api(nested: bool) -> N
 
 def test_two_pods_with_one_claim_both_hold_its_device() -> None:
     two = [facts(pod(U1, "a")), facts(pod(U2, "b"))]
-    assert held(holders(claimed("gpu-0", "a"), claimed("gpu-0", "b"), pods=two)) == [(U1, 0, 1), (U2, 0, 1)]
+    assert held(holders(claimed("gpu-1", "a"), claimed("gpu-1", "b"), pods=two)) == [(U1, 0, 1), (U2, 0, 1)]
 
 
 # A pod of a StatefulSet that is made anew has the old one's name.

@@ -57,6 +57,8 @@ static void set_field(struct device_spec *spec, const char *key, const char *val
         spec->compute_minor = (uint32_t)number_of(key, value);
     else if (!strcmp(key, "mig_parent"))
         spec->mig_parent = (uint32_t)number_of(key, value) + 1;
+    else if (!strcmp(key, "minor"))
+        spec->minor = (uint32_t)number_of(key, value) + 1;
     else if (!strcmp(key, "gpu_instance"))
         spec->gpu_instance = (uint32_t)number_of(key, value);
     else if (!strcmp(key, "compute_instance"))

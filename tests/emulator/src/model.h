@@ -86,6 +86,7 @@ struct device_spec {
     uint64_t idle_power_mw, max_power_mw;
     uint32_t mig_parent; /* 1 + index of the GPU that this MIG instance lies on, 0 for a whole GPU */
     uint32_t gpu_instance, compute_instance, slices;
+    uint32_t minor; /* 1 + number of its node, /dev/nvidiaN; 0: its index */
     uint32_t placement_start, placement_size; /* slots of its GPU; size 0: not told */
     char profile[PROFILE_BYTES];
 };

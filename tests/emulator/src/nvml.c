@@ -199,7 +199,7 @@ EXPORT int nvmlDeviceGetIndex(void *handle, unsigned *index)
 EXPORT int nvmlDeviceGetMinorNumber(void *handle, unsigned *minor)
 {
     NVML_DEVICE(device, handle);
-    *minor = device->spec.index;
+    *minor = device->spec.minor ? device->spec.minor - 1 : device->spec.index;
     return NVML_SUCCESS;
 }
 

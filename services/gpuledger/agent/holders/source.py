@@ -126,19 +126,27 @@ class HolderSource(Protocol):
 
 
 def find_device(devices: list[Device], ref: DeviceRef) -> int | None:
-    """Position of the device that ``ref`` means; None where the node has none such."""
+    """Position of the device that ``ref`` means; None where the node has none such.
+
+    The number in an id is that of the device's node, /dev/nvidiaN; it is NVML's index only where the node's
+    number is not known.
+    """
     for position, device in enumerate(devices):
         if ref.gpu_instance is not None:
             parent = ref.uuid is not None and device.parent_uuid == ref.uuid
-            by_index = ref.uuid is None and device.parent_uuid and device.index == ref.index
+            by_index = ref.uuid is None and device.parent_uuid and _number(device) == ref.index
             if (parent or by_index) and device.gpu_instance == ref.gpu_instance:
                 return position
         elif ref.uuid is not None:
             if device.uuid == ref.uuid:
                 return position
-        elif ref.index is not None and device.index == ref.index and not device.parent_uuid:
+        elif ref.index is not None and _number(device) == ref.index and not device.parent_uuid:
             return position
     return None
+
+
+def _number(device: Device) -> int:
+    return device.minor if device.minor >= 0 else device.index
 
 
 def find_instance(devices: list[Device], gpu: DeviceRef, profile: str) -> int | None:

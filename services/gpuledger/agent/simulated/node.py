@@ -77,7 +77,7 @@ class SimulatedNode:
             Device(
                 uuid=f"GPU-{_uuid(seed, 'device', index)}",
                 index=index,
-                minor=index,
+                minor=2 - index,  # nodes need not be numbered as NVML counts
                 model="Simulated GPU 80GB",
                 memory_total_bytes=MEMORY_BYTES,
                 sm_count=108,
