@@ -28,8 +28,8 @@ class DeviceSpec:
     belongs to no process passes at each change of process. `gpm` says whether the profiling counters of
     NVML (nvmlGpm*) exist; boards before Hopper have none. With `mig_parent` (the index of a device before it)
     it is a MIG instance: a device of its own for CUDA, and for NVML an instance of that GPU, which lies on
-    `placement`, (first slot, slots) of it; without that NVML may not say where. `minor` is the number of its node,
-    /dev/nvidiaN: its index where it is not given.
+    `placement`, (first slot, slots) of it; without that NVML may not say where. `minor` is the number of its
+    node, /dev/nvidiaN: its index where it is not given.
     """
 
     name: str = "NVIDIA H100 80GB HBM3"

@@ -30,9 +30,9 @@ class DeviceRef:
     """What a device id says; None where it does not say.
 
     ``uuid`` is NVML's (GPU-... or MIG-...); beside ``gpu_instance`` and ``compute_instance`` it is that of
-    the GPU which the instance lies on. ``index`` is the number of the device's node, /dev/nvidiaN, which need not
-    be its place in NVML's order: GKE's plugin names nodes, and NVIDIA's DRA driver numbers its devices by them
-    (its CanonicalName is gpu-<minor>). ``replica`` is the slot of a shared device.
+    the GPU which the instance lies on. ``index`` is the number of the device's node, /dev/nvidiaN, which need
+    not be its place in NVML's order: GKE's plugin names nodes, and NVIDIA's DRA driver numbers its devices by
+    them (its CanonicalName is gpu-<minor>). ``replica`` is the slot of a shared device.
     """
 
     uuid: str | None = None
