@@ -22,7 +22,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 def ask(server: EmbeddedWarehouse, query: str, **parameters: str) -> httpx.Response:
-    return httpx.post(f"http://127.0.0.1:{server.port}/", params=parameters, content=query, timeout=60)
+    return httpx.post(f"http://127.0.0.1:{server.port}/", params=parameters, content=query, timeout=240)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
@@ -12,9 +11,9 @@ import pytest
 
 from gpuledger.warehouse import Warehouse
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
+from tests.support.waiting import PATIENCE_S, until
 
 pytest_plugins = ["tests.support.warehouse"]
-DEADLINE_S = 60
 SESSION_IS_LOCKED = "373"
 
 
@@ -23,7 +22,8 @@ def http(warehouse: Warehouse) -> Iterator[httpx.Client]:
     """A client in a database with the table t."""
     warehouse.command("CREATE TABLE t (a UInt64, b String) ENGINE = MergeTree ORDER BY a")
     base = f"http://127.0.0.1:{warehouse.url.port}"
-    with httpx.Client(base_url=base, params={"database": warehouse.url.database}, timeout=60) as client:
+    where = {"database": warehouse.url.database}
+    with httpx.Client(base_url=base, params=where, timeout=PATIENCE_S) as client:
         yield client
 
 
@@ -81,10 +81,8 @@ def test_a_client_that_leaves_in_the_middle_has_written_nothing(
 
 
 def wait_for_session(http: httpx.Client, session: str, *, busy: bool) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
+    def so() -> bool:
         answer = http.post("/", params={"session_id": session}, content="SELECT 1")
-        if (answer.headers.get("X-ClickHouse-Exception-Code") == SESSION_IS_LOCKED) == busy:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"session {session} was to be {'busy' if busy else 'free'}")
+        return (answer.headers.get("X-ClickHouse-Exception-Code") == SESSION_IS_LOCKED) == busy
+
+    until(so)
