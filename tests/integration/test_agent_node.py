@@ -13,13 +13,9 @@ import numpy as np
 import pytest
 import yaml
 
-from gpuledger.agent.epoch import AgentTime
-from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes import available
 from gpuledger.agent.probes.symbols import SYMBOLS
-from gpuledger.agent.samplers.nvml import NvmlSampler
 from gpuledger.bus import BusSettings, apply_topics
-from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.fields import Field
 from gpuledger.contract.operations import LAUNCHES, Operation
 from gpuledger.contract.records import EventBatch, Holdings, SampleBatch
@@ -39,6 +35,15 @@ from tests.support.telemetry import Told, agent_command, lifetimes, running_agen
 from tests.support.waiting import until
 
 WINDOW_S = 2
+MEASURED = {
+    Field.GPU_UTILIZATION,
+    Field.ENGINE_ACTIVE,
+    Field.SM_ACTIVE,
+    Field.FRAMEBUFFER_USED_BYTES,
+    Field.ENERGY_JOULES,
+    Field.PROCESS_SM_UTILIZATION,
+    Field.PROCESS_MEMORY_BYTES,
+}
 OPERATION_OF = {symbol.name: Operation(symbol.operation) for symbol in SYMBOLS}
 
 
@@ -73,6 +78,15 @@ def of_pid(told: list[Told], pid: int) -> list[tuple[EventBatch, np.ndarray]]:
         if places:
             found.append((batch, np.isin(batch.process, places)))
     return found
+
+
+def launches_of(told: list[Told], pid: int) -> list[tuple[EventBatch, np.ndarray]]:
+    """The same of its launches."""
+    return [(batch, rows & np.isin(batch.operation, list(LAUNCHES))) for batch, rows in of_pid(told, pid)]
+
+
+def measured(told: list[Told]) -> set[Field]:
+    return {Field(code) for t in told if isinstance(t.body, SampleBatch) for code in t.body.field.tolist()}
 
 
 def test_calls_of_a_pod_and_of_a_host_process_arrive_exactly(
@@ -116,7 +130,13 @@ def test_calls_of_a_pod_and_of_a_host_process_arrive_exactly(
             ["train", "--duration-us", "900", "--gap-us", "9000", "--memory", "1G"], visible_devices="0"
         )
         report = json.loads(counting.communicate()[0].strip().splitlines()[-1])
-        until(lambda: sum(t.headers.last for t in telemetry(kafka, node)) > 3, pause_s=1.0)
+
+        def whole() -> bool:
+            told = telemetry(kafka, node)
+            rows = sum(int(rows.sum()) for _, rows in launches_of(told, host.pid))
+            return sum(t.headers.last for t in told) > 3 and rows > 100 and measured(told) >= MEASURED
+
+        until(whole, pause_s=1.0)
         finish(host)
         agent.stop()
     told = telemetry(kafka, node)
@@ -140,14 +160,10 @@ def test_calls_of_a_pod_and_of_a_host_process_arrive_exactly(
         assert {batch.devices[d] for d in batch.device[rows].tolist() if d >= 0} <= {emulator.uuids[1]}
     assert seen == expected
 
-    launched = [
-        (batch, rows & np.isin(batch.operation, list(LAUNCHES))) for batch, rows in of_pid(told, host.pid)
-    ]
-    assert sum(int(rows.sum()) for _, rows in launched) > 100
-    for batch, rows in launched:
+    for batch, rows in launches_of(told, host.pid):
         process = next(p for p in batch.processes if p.pid == host.pid)
         assert process.consumer_kind == "host_process"
-        assert {batch.devices[d] for d in batch.device[rows].tolist()} == {emulator.uuids[0]}
+        assert {batch.devices[d] for d in batch.device[rows].tolist()} <= {emulator.uuids[0]}
 
     ends = [p for t in told if isinstance(t.body, SampleBatch) for p in t.body.processes if p.ended_ns]
     assert {counting.pid, host.pid} <= {p.pid for p in ends}
@@ -165,22 +181,6 @@ def test_calls_of_a_pod_and_of_a_host_process_arrive_exactly(
     assert [device.uuid for device in layout.devices] == emulator.uuids
     assert layout.instance_type == "p5.48xlarge"
 
-    measured = {
-        Field(code) for t in told if isinstance(t.body, SampleBatch) for code in t.body.field.tolist()
-    }
-    assert {
-        Field.GPU_UTILIZATION,
-        Field.ENGINE_ACTIVE,
-        Field.SM_ACTIVE,
-        Field.FRAMEBUFFER_USED_BYTES,
-        Field.ENERGY_JOULES,
-        Field.PROCESS_SM_UTILIZATION,
-        Field.PROCESS_MEMORY_BYTES,
-    } <= measured
-    delays = [
-        t.append_ns - t.headers.window_start_ns - t.headers.window_length_ns for t in told if t.headers.last
-    ]
-    assert np.median(delays) < 1_500_000_000
     lives = [life for _, life in lifetimes(kafka, node)]
     assert [life.ended_ns is not None for life in lives] == [False, True]
 
@@ -196,81 +196,6 @@ def test_a_second_agent_of_a_node_is_refused(
             until(lambda: second.process.poll() is not None)
             assert "another agent of this node runs" in second.log
         first.stop()
-
-
-def test_measurements_say_what_the_device_did_and_for_how_long(emulator: Emulator) -> None:
-    clock = SystemClock()
-    with emulator.nvml_here():
-        session = NvmlSession()
-        try:
-            time = AgentTime.begin(clock, "boot")
-            sampler = NvmlSampler(session, clock, time)
-            busy = emulator.spawn(
-                ["train", "--duration-us", "2000", "--burst", "20", "--gap-us", "10000"], visible_devices="1"
-            )
-            clock.sleep(0.7)
-            first = sampler.sample()
-            clock.sleep(1.0)
-            taken = sampler.sample()
-            finish(busy)
-            sampler.close()
-        finally:
-            session.close()
-    assert [device.uuid for device in session.devices] == emulator.uuids
-    assert session.devices[0].memory_total_bytes > 0
-    values = {(s.device, s.field): s for s in taken.samples if s.pid is None}
-    engine = values[emulator.uuids[1], Field.ENGINE_ACTIVE]
-    assert 0.6 < engine.value < 0.95
-    assert (engine.start_ns, engine.start_ns + engine.duration_ns) == (
-        first.through_ns,
-        taken.through_ns,
-    ) or (abs(engine.start_ns - first.through_ns) < 50_000_000)
-    assert values[emulator.uuids[0], Field.ENGINE_ACTIVE].value == 0.0
-    assert values[emulator.uuids[1], Field.SM_ACTIVE].value <= engine.value + 0.01
-    memory = values[emulator.uuids[1], Field.FRAMEBUFFER_USED_BYTES]
-    assert memory.duration_ns == 0
-    shares = [s for s in taken.samples if s.field is Field.PROCESS_SM_UTILIZATION]
-    assert {(s.device, s.pid) for s in shares} == {(emulator.uuids[1], busy.pid)}
-    assert 0.5 < shares[0].value <= 1.0
-    assert 0 < shares[0].duration_ns <= 2_000_000_000
-    assert abs(shares[0].start_ns + shares[0].duration_ns - taken.through_ns) < 1_000_000_000
-    assert set(taken.contexts[emulator.uuids[1]]) == {busy.pid}
-    energy = values[emulator.uuids[1], Field.ENERGY_JOULES]
-    assert energy.value > values[emulator.uuids[0], Field.ENERGY_JOULES].value > 0
-
-
-def test_a_device_without_profiling_counters_has_no_value_and_not_zero(emulator: Emulator) -> None:
-    clock = SystemClock()
-    with emulator.nvml_here():
-        session = NvmlSession()
-        try:
-            sampler = NvmlSampler(session, clock, AgentTime.begin(clock, "boot"))
-            clock.sleep(0.2)
-            taken = sampler.sample()
-            sampler.close()
-        finally:
-            session.close()
-    fields = {s.field for s in taken.samples if s.device == emulator.uuids[2]}
-    assert Field.GPU_UTILIZATION in fields
-    assert not fields & {Field.ENGINE_ACTIVE, Field.SM_ACTIVE, Field.DRAM_ACTIVE}
-
-
-def test_when_the_driver_has_gone_every_device_is_lost_and_nothing_is_measured() -> None:
-    clock = SystemClock()
-    with Emulator([H100]) as gone, gone.nvml_here():
-        session = NvmlSession()
-        try:
-            sampler = NvmlSampler(session, clock, AgentTime.begin(clock, "boot"))
-            clock.sleep(0.2)
-            assert sampler.sample().samples
-            gone.stop()
-            taken = sampler.sample()
-            sampler.close()
-        finally:
-            session.close()
-    assert taken.samples == []
-    assert taken.lost == {gone.uuids[0]}
-    assert {gap.reason for gap in taken.gaps} == {"lost"}
 
 
 def test_a_pod_that_is_removed_before_the_agent_has_read_its_calls_is_who_made_them(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from gpuledger.bus import BusSettings, apply_topics, partition_for_node
 from gpuledger.contract.headers import Kind, RecordHeaders
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import Header, NodeLayout, SampleBatch, decode, encode
-from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry
+from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry, free_port
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.telemetry import agent_command, lifetimes, running_agent, telemetry
 from tests.support.waiting import PATIENCE_S, until
@@ -25,6 +26,7 @@ from tests.support.waiting import PATIENCE_S, until
 S = 1_000_000_000
 WINDOW_NS = 10 * S
 START_NS = 1_700_000_000 * S
+QUEUED = "gpuledger_agent_records_queued_total{"
 
 
 @pytest.fixture(scope="module")
@@ -191,21 +193,33 @@ def test_a_node_s_lifetime_lies_in_the_partition_of_its_telemetry(
     assert {node: records[node] for node in nodes} == wanted
 
 
+MORE = 7
+"""Records that are cut while the broker is away."""
+
+
+def queued(port: int) -> int:
+    """How many records the agent of these metrics has cut."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(int(float(line.split()[-1])) for line in lines if line.startswith(QUEUED))
+
+
 def test_an_agent_that_was_killed_loses_nothing_that_it_had_cut(
     bus: BusSettings, broker: Kafka, registry: Registry, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:
     node, state = unique("node")[-40:], tmp_path / "state"
-    options = ["--source", "simulated", "--window-s", "1", "--ends-node"]
+    port = free_port()
+    options = ["--source", "simulated", "--window-s", "1", "--ends-node", "--metrics-port", str(port)]
     command = agent_command(broker, registry, node, state, options)
     with running_agent(command, tmp_path / "first.log") as agent:
         until(lambda: len(telemetry(broker, node)) > 6, pause_s=0.5)
         broker.kill9()
-        time.sleep(3.2)
+        before = queued(port)
+        until(lambda: queued(port) >= before + MORE)
         agent.kill9()
     broker.restart()
     with running_agent(command, tmp_path / "second.log") as agent:
-        agent.wait_log("epoch_begins")
-        time.sleep(2.5)
+        until(lambda: len({told.headers.id.epoch_ns for told in telemetry(broker, node)}) == 2, pause_s=0.5)
         agent.stop()
     told = telemetry(broker, node)
     distinct = list(dict.fromkeys(t.headers.id for t in told))
@@ -214,7 +228,7 @@ def test_an_agent_that_was_killed_loses_nothing_that_it_had_cut(
         for epoch in sorted({i.epoch_ns for i in distinct})
     )
     assert first == list(range(len(first)))
-    assert len(first) > 6 + 2 * 3, "what it had cut while the broker was away"
+    assert len(first) > 6 + MORE, "what it had cut while the broker was away"
     assert second == list(range(len(second)))
     assert [i.epoch_ns for i in distinct] == sorted(i.epoch_ns for i in distinct), "the old epoch comes first"
     assert told[-1].headers.goodbye
