@@ -64,6 +64,30 @@ def test_writers_that_keep_twice_or_for_nothing_change_no_booking(history, data)
         assert repeated.booked(hour) == plain.booked(hour)
 
 
+@settings(deadline=None, max_examples=300)
+@given(steps)
+def test_an_hour_is_booked_as_its_windows_are_booked_one_by_one(history):
+    """Three windows of one hour, restated each for itself: a window that did not change since a close is the
+    same in every state that was kept of its hour, so the differences of the hour are those of its windows."""
+    windows = Ledger(hours=(PERIODS[0],) * len(HOURS))
+    hour = Ledger(hours=(PERIODS[0],))
+    for step in history:
+        if step == "close":
+            if hour.closed == PERIODS[-1]:
+                continue
+            hour.close()
+            windows.close()
+        else:
+            windows.restate(*step)
+            whole: Amounts = defaultdict(int)
+            for window in range(len(HOURS)):
+                for team, amount in windows.present(window).items():
+                    whole[team] += amount
+            hour.restate(0, dict(whole))
+        for period in PERIODS:
+            assert hour.invoice(period) == windows.invoice(period)
+
+
 @settings(deadline=None)
 @given(st.lists(amounts, min_size=1, max_size=5), amounts)
 def test_a_correction_is_replaced_while_its_month_is_open(corrections, first):
