@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -151,6 +152,21 @@ def test_a_writer_that_comes_second_does_not_take_the_change_for_what_was_booked
     Writer(warehouse, SystemClock(), months.through).store_hours()
     found = {key: money for key, money in invoices(warehouse).items() if key[0] == OWN}
     assert found == before
+    assert_months_sum_to_the_recomputation(warehouse)
+
+
+def test_what_came_before_the_close_is_booked_though_it_is_written_with_what_came_behind(
+    warehouse: Warehouse,
+) -> None:
+    """One batch, as of a sink that stood still: 4 a pod, then 8 before the close and 12 behind it."""
+    sets = [charge_set(START, pods=["p"], inputs=inputs, nano=inputs * 10**9) for inputs in (1, 2, 3)]
+    first, before, behind = (
+        replace(arrival(one, number), received_ms=number) for number, one in enumerate(sets)
+    )
+    writer = Writer(warehouse, SystemClock(), lambda at_ns: OWN if at_ns >= 2 * 10**6 else "")
+    writer.write(Batch([first]))
+    assert writer.write(Batch([before, behind])) == 2
+    assert invoices(warehouse) == {(OWN, "team-a"): Decimal(8), (NEXT, "team-a"): Decimal(4)}
     assert_months_sum_to_the_recomputation(warehouse)
 
 

@@ -65,13 +65,22 @@ class Writer:
 
     def write(self, batch: Batch) -> int:
         """Write a batch and return the number of rows that it had."""
-        if not batch.arrivals:
-            return 0
-        self.write_rows(batch)
-        self.keep_booked(batch.arrivals)
-        self.mark(batch.arrivals)
-        self.publish(batch)
+        for part in self._by_close(batch):
+            self.write_rows(part)
+            self.keep_booked(part.arrivals)
+            self.mark(part.arrivals)
+            self.publish(part)
         return sum(a.rows for a in batch.arrivals)
+
+    def _by_close(self, batch: Batch) -> list[Batch]:
+        """What reached Kafka before a month was closed apart from what came behind: it is booked in it."""
+        parts: dict[str, list[Arrival]] = {}
+        for arrival in batch.arrivals:
+            through = self._closed_through(arrival.received_ms * NS_PER_MS)
+            parts.setdefault(through, []).append(arrival)
+        if len(parts) == 1:
+            return [batch]
+        return [Batch(parts[through]) for through in sorted(parts)]
 
     def write_rows(self, batch: Batch) -> None:
         """Step 1: the rows of every set."""
