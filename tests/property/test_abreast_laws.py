@@ -75,7 +75,7 @@ def steady(window: NodeWindow) -> NodeWindow:
     return replace(window, state="complete", refused=0, holdings=window.holdings[:1])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(node_windows(POLICIES).map(steady), min_size=1, max_size=3), BOOKS)
 def test_random_devices_charged_abreast_are_charged_to_the_byte_as_one_by_one(windows, prices):
     assert contents(charge_windows(windows, prices, Teams())) == one_by_one(windows, prices, Teams())
@@ -130,7 +130,7 @@ def test_a_fleet_through_frames_that_are_kept_is_charged_to_the_byte_as_one_by_o
 AMOUNTS = st.integers(0, (1 << 48) - 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.tuples(AMOUNTS, st.lists(st.integers(0, 60 * 10**9 << 20), min_size=1, max_size=5)), max_size=6
@@ -151,7 +151,7 @@ def test_columns_divide_by_largest_remainder_as_whole_numbers_do(groups):
     assert found.tolist() == [part for parts in expected for part in parts]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(AMOUNTS, st.integers(0, 1 << 60), st.integers(1, 1 << 60))
 def test_a_product_beyond_63_bits_is_divided_exactly(amount, weight, total):
     weight = min(weight, total)

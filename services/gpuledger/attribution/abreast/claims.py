@@ -59,14 +59,9 @@ class Known:
     chosen: Bools
 
     @property
-    def worker(self) -> Longs:
-        """The devices chosen that one process was at work on."""
-        return np.flatnonzero(self.chosen & (self.found.pair >= 0))
-
-    @property
-    def worker_claim(self) -> Longs:
-        """Its claim, of each of them."""
-        return self.table.claim_of_pair[self.found.pair[self.worker]]
+    def workers(self) -> Longs:
+        """The processes at work on the devices chosen, as rows of ``found``."""
+        return np.flatnonzero(self.chosen[self.found.device])
 
 
 class _Who(NamedTuple):
@@ -139,15 +134,17 @@ def _money(known: Known, parts: Parts, size: int, columns: Columns) -> None:
 def _remarks(known: Known, size: int, columns: Columns) -> None:
     """Busy time, its bounds, what was borrowed, entitlement (remarks.py)."""
     table, found, costs = known.table, known.found, known.costs
-    rows, claim = known.worker, known.worker_claim
+    workers = known.workers
+    claim, rows = found.claim[workers], found.device[workers]
+    used, low, high = found.used[workers], found.low[workers], found.high[workers]
     length, denominator = known.there.length[rows], table.facts.denominator[rows]
     weight = np.zeros(size, np.int64)
     weight[table.holders.seat] = table.holders.weight
-    above = np.maximum(0, found.used[rows] * denominator - weight[claim] * length)
+    above = np.maximum(0, used * denominator - weight[claim] * length)
     for name, values in (
-        ("busy_ns", found.busy[rows]),
-        ("confidence_low_ns", scaled(costs.time[rows], found.low[rows], length)[0]),
-        ("confidence_high_ns", scaled_up(costs.time[rows], found.high[rows], length)),
+        ("busy_ns", found.busy[workers]),
+        ("confidence_low_ns", scaled(costs.time[rows], low, length)[0]),
+        ("confidence_high_ns", scaled_up(costs.time[rows], high, length)),
         ("borrowed_ns", scaled(costs.time[rows], above, length * denominator)[0]),
         ("borrowed_nano", scaled(costs.nano[rows], above, length * denominator)[0]),
     ):
@@ -168,8 +165,11 @@ def _effective(known: Known, parts: Parts, size: int, columns: Columns) -> None:
     claim = parts.claim[using]
     device = np.searchsorted(known.table.claim, claim, side="right") - 1
     active = known.there.sm_active[device]
-    rated = ~facts.by_sm[device] & ~facts.sliced[device] & ~np.isnan(active)
-    ratio = _ratio(np.where(rated, active, 0.0), known.there.length[device], found.used[device])
+    users = np.bincount(found.device[found.used > 0], minlength=len(known.chosen))
+    rated = ~facts.by_sm[device] & ~facts.sliced[device] & ~np.isnan(active) & (users[device] == 1)
+    used = np.ones(size, np.int64)
+    used[found.claim] = found.used
+    ratio = _ratio(np.where(rated, active, 0.0), known.there.length[device], used[claim])
     ratio = np.where(facts.by_sm[device], PPB, ratio)
     whole = np.full(len(claim), PPB)
     for name, values in (
@@ -215,10 +215,9 @@ def _usage(known: Known, usage: Usage, resident: Resident, size: int, columns: C
 def _flags(known: Known, who: _Who, remembered: Bools, ready: Sequence[Prepared]) -> Longs:
     table, facts = known.table, known.table.facts
     device = table.row_of_claim()
-    rows, claim = known.worker, known.worker_claim
     flags = np.zeros(len(device), np.int64)
-    used = known.found.used[rows] > 0
-    intruding = used & ~who.held[claim] & (facts.holders[rows] > 0)
+    claim, rows = known.found.claim, known.found.device
+    intruding = (known.found.used > 0) & ~who.held[claim] & (facts.holders[rows] > 0)
     intruded = np.zeros(len(facts.holders), bool)
     intruded[rows[intruding]] = True
     flags[who.held & intruded[device]] |= int(Flag.INTRUDER)
@@ -226,8 +225,7 @@ def _flags(known: Known, who: _Who, remembered: Bools, ready: Sequence[Prepared]
     off = ~who.held & ~who.pool
     flags[off] |= int(Flag.OFF_THE_BOOKS)
     flags[off & remembered] |= int(Flag.UNBOOKED_MEMORY)
-    scaled_down = claim[known.found.scaled_down[rows]]
-    flags[scaled_down[who.paying[scaled_down]]] |= int(Flag.SCALED_DOWN)
+    flags[who.viewed & who.paying & known.found.scaled_down[device]] |= int(Flag.SCALED_DOWN)
     there = who.held | who.viewed
     sharers = np.bincount(device[there], minlength=len(facts.holders))
     shared = (sharers > 1) | facts.by_sm | facts.sliced

@@ -19,7 +19,7 @@ from gpuledger.attribution.abreast.explained import Explained
 from gpuledger.attribution.abreast.integers import remainders_given
 from gpuledger.attribution.abreast.seen import Seen
 from gpuledger.attribution.abreast.table import Bools, Table
-from gpuledger.attribution.formula import Category, Weighted, pay
+from gpuledger.attribution.formula import Category, pay
 from gpuledger.attribution.frame_columns import Seat
 from gpuledger.contract.columns import Longs, longs
 from gpuledger.pricing import Cost
@@ -58,23 +58,25 @@ class _Weights(NamedTuple):
 
 def divided(table: Table, there: Seen, found: Explained, costs: Costs, chosen: Bools) -> Parts:
     """The parts of all devices chosen."""
-    used = found.used > 0
-    claim = np.append(table.claim_of_pair, -1)[found.pair]  # -1 where nobody was at work
-    alone = (table.facts.sole >= 0) & (claim == table.claim + table.facts.sole)
+    users = np.bincount(found.device[found.used > 0], minlength=len(chosen))
+    claim, used = (np.zeros(len(chosen), np.int64) for _ in range(2))  # of the only user of a device
+    using = np.flatnonzero(found.used > 0)
+    claim[found.device[using]], used[found.device[using]] = found.claim[using], found.used[using]
+    alone = (users == 1) & (table.facts.sole >= 0) & (claim == table.claim + table.facts.sole)
     weights = [
-        *_unused(table, there, found, chosen & ~used),
-        *_one_user(table, there, found, chosen & used & alone, claim),
+        *_unused(table, there, found, chosen & (users == 0)),
+        *_one_user(table, there, found, chosen & alone, claim, used),
     ]
     rows = _Weights(*(np.concatenate(columns) for columns in zip(*weights, strict=True)))
     rows = _Weights(*(column[rows.weight > 0] for column in rows))
     order = np.lexsort((rows.category, rows.claim))
     rows = _Weights(*(column[order] for column in rows))
-    total = there.length * np.where(used, 1, table.facts.denominator)
+    total = there.length * np.where(alone, 1, table.facts.denominator)
     amounts = [
         remainders_given(rows.device, amount[rows.device], rows.weight, total[rows.device])
         for amount in costs.amounts
     ]
-    many = _one_by_one(table, there, found, costs, np.flatnonzero(chosen & used & ~alone), claim)
+    many = _one_by_one(table, there, found, costs, chosen & (users > 0) & ~alone)
     return Parts(
         *(np.concatenate(both) for both in zip((rows.claim, rows.category, *amounts), many, strict=True))
     )
@@ -108,18 +110,20 @@ def _unused(table: Table, there: Seen, found: Explained, chosen: Bools) -> list[
     ]
 
 
-def _one_user(table: Table, there: Seen, found: Explained, chosen: Bools, claim: Longs) -> list[_Weights]:
+def _one_user(
+    table: Table, there: Seen, found: Explained, chosen: Bools, claim: Longs, used: Longs
+) -> list[_Weights]:
     """What the user, who holds all of a device, and the pool get."""
     rows = np.flatnonzero(chosen)
     whose = claim[rows]
     return [
-        _weights(rows, whose, Category.USED, found.used[rows]),
+        _weights(rows, whose, Category.USED, used[rows]),
         _weights(rows, whose, Category.HELD_IDLE, (there.length - found.occupied)[rows]),
         _weights(
             rows,
             (table.claim + table.facts.unexplained)[rows],
             Category.UNOBSERVED,
-            (found.occupied - found.used)[rows],
+            (found.occupied - used)[rows],
         ),
     ]
 
@@ -128,21 +132,22 @@ def _weights(device: Longs, claim: Longs, category: Category, weight: Longs) -> 
     return _Weights(device, claim, np.full(len(device), int(category)), weight)
 
 
-def _one_by_one(
-    table: Table, there: Seen, found: Explained, costs: Costs, rows: Longs, claim: Longs
-) -> Parts:
+def _one_by_one(table: Table, there: Seen, found: Explained, costs: Costs, chosen: Bools) -> Parts:
+    used: dict[int, dict[int, int]] = {row: {} for row in np.flatnonzero(chosen).tolist()}
+    using = np.flatnonzero(chosen[found.device] & (found.used > 0))
+    for row, claim, part in zip(
+        found.device[using].tolist(), found.claim[using].tolist(), found.used[using].tolist(), strict=True
+    ):
+        used[row][claim] = part
     parts: list[tuple[int, int, int, int, int]] = []
-    for row in rows.tolist():
+    for row, of_claim in used.items():
         window = int(table.window[row])
-        frame = table.frames[window]
-        first = int(table.claim[row])
-        piece = frame.pieces[row - int(table.first_row[window])].pieces[0]
-        user = frame.seats[int(claim[row]) - first].consumer
-        weighted: Weighted = pay(
-            int(there.length[row]), int(found.occupied[row]), {user: int(found.used[row])}, piece.holding
-        )
+        frame, first = table.frames[window], int(table.claim[row])
+        holding = frame.pieces[row - int(table.first_row[window])].pieces[0].holding
+        by_consumer = {frame.seats[claim - first].consumer: part for claim, part in of_claim.items()}
+        weighted = pay(int(there.length[row]), int(found.occupied[row]), by_consumer, holding)
         amounts = [weighted.divide(int(amount[row])) for amount in costs.amounts]
-        for part, *values in zip(weighted.parts, *amounts, strict=True):
-            seat = frame.seat_of[Seat(part.consumer, part.reason)]
-            parts.append((first + seat, int(part.category), *values))
+        for one, ns, nano, unpriced in zip(weighted.parts, *amounts, strict=True):
+            seat = frame.seat_of[Seat(one.consumer, one.reason)]
+            parts.append((first + seat, int(one.category), ns, nano, unpriced))
     return Parts(*longs(parts).reshape(-1, 5).T)

@@ -55,10 +55,9 @@ def resident_of(table: Table, ready: Sequence[Prepared]) -> Resident:
 
 class Seen(NamedTuple):
     """Columns by device of a table: its one cell and that cell's length; ratios of the silicon, NaN where
-    missing; how many processes are known there, and of how many there is a share (``share``: the first
-    one's row), whether NVML covers or has measured any of them. ``simple``: what is not said here does not
-    matter. By pair of the pass: ``viewed`` are known to be on their device, ``present`` have done something
-    there; what NVML measured of each and for how long.
+    missing; how many processes are known there. ``simple``: what is not said here does not matter. By pair
+    of the pass: its device in the table, -1 for others, whether it is ``viewed``, known to be on its device,
+    and what NVML measured of it and for how long.
     """
 
     cell: Longs
@@ -68,12 +67,8 @@ class Seen(NamedTuple):
     utilization: Doubles
     sm_active: Doubles
     processes: Longs
-    active: Longs
-    share: Longs
-    any_covered: Bools
-    any_measured: Bools
+    row_of_pair: Longs
     viewed: Bools
-    present: Bools
     measured: Doubles
     cover: Doubles
 
@@ -93,7 +88,6 @@ def seen(table: Table, facts: Facts, resident: Resident) -> Seen:
     ]
     row_of_pair = table.row_of_place[columns.pair_device]
     measured, cover = _measured(samples, mapped, columns.pairs)
-    sharing = table.row_of_place[cells.device[shares.cell]]
     viewed = np.zeros(columns.pairs, bool)
     viewed[resident.pair] = True
     viewed[shares.pair] = True
@@ -104,9 +98,6 @@ def seen(table: Table, facts: Facts, resident: Resident) -> Seen:
     lost = columns.pair_device[(found.calls > 0) & (table.claim_of_pair < 0)]
     blind = np.isin(table.unknown, lost)[table.window]
     many = _count(present, row_of_pair, rows) > MAX_PRESENT
-    share = np.zeros(rows, np.int64)
-    known = np.flatnonzero(sharing >= 0)
-    share[sharing[known[::-1]]] = known[::-1]
     return Seen(
         cell=cell,
         length=(cells.end - cells.start)[cell],
@@ -115,12 +106,8 @@ def seen(table: Table, facts: Facts, resident: Resident) -> Seen:
         utilization=ratios[1],
         sm_active=ratios[2],
         processes=_count(viewed, row_of_pair, rows),
-        active=np.bincount(sharing[known], minlength=rows),
-        share=share,
-        any_covered=_any(cover > 0, row_of_pair, rows),
-        any_measured=_any(measured > 0, row_of_pair, rows),
+        row_of_pair=row_of_pair,
         viewed=viewed,
-        present=present,
         measured=measured,
         cover=cover,
     )
