@@ -14,6 +14,7 @@ HEAD = (
     f'gpu="0",UUID="{GPU}",pci_bus_id="00000000:8D:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3"'
 )
 UTIL, ENGINE, USED = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_FB_USED"
+CYCLES = "DCGM_FI_PROF_SM_CYCLES_ACTIVE_TOTAL"
 
 
 def line(field: str, value: object, more: str = "", head: str = HEAD) -> str:
@@ -152,7 +153,6 @@ def test_what_is_no_measurement_is_missing_and_never_a_number(field: str, value:
     [
         (UTIL, 100.0),
         (UTIL, 0.0),
-        ("DCGM_FI_PROF_SM_ACTIVE", 1.07),  # seen on small slices: the core clamps it, and says so
         (USED, 81559.0),
         ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", 4.2e15),
         ("DCGM_FI_PROF_SM_CYCLES_ACTIVE_TOTAL", 1.6e14),
@@ -254,9 +254,9 @@ scrape_duration{{job="dcgm"}} 0.1"""
 
 def test_timestamps_exemplars_spaces_and_line_ends_of_windows_are_no_obstacle() -> None:
     spaced = f'  {UTIL} {{ gpu = "0" , UUID = "{GPU}" , }}   41 1712345678000'
-    exemplar = line(ENGINE, '0.5 # {trace_id="x"} 1.0 1712345678.1')
+    exemplar = line(f"{CYCLES}_total", '5 # {trace_id="x"} 1.0 1712345678.1')
     found = parse_exposition(f"{spaced}\r\n{exemplar}\r\n# EOF\r\n")
-    assert [(s.field, s.value) for s in found.samples] == [(UTIL, 41.0), (ENGINE, 0.5)]
+    assert [(s.field, s.value) for s in found.samples] == [(UTIL, 41.0), (CYCLES, 5.0)]
     assert found.skipped_lines == 0
 
 

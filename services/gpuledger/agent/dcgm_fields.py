@@ -26,7 +26,8 @@ OLD_PREFIX: Final = "dcgm_"
 MIB: Final = 1 << 20
 OPENMETRICS_SUFFIX: Final = "_total"  # what relays add to counters; DCGM's own names are in capitals
 BLANK_CODES: Final = 4  # each base is followed by not found, not supported, not permitted
-MAX_RATIO: Final = 2.0  # small MIG instances show a little above 1 (NVIDIA/DCGM#152); percentages do not pass
+MAX_RATIO: Final = 2.0  # small MIG instances show above 1 (NVIDIA/DCGM#152); percentages do not pass
+_WHOLE: Final = {MAX_RATIO: 1.0, MAX_PERCENT: 100.0}
 MAX_MHZ: Final = 100_000.0  # no clock is near
 MAX_CELSIUS: Final = 1_000.0
 MAX_XID: Final = 100_000.0
@@ -100,7 +101,9 @@ def clean(field: str, value: float) -> float | None:
     if any(base <= value < base + BLANK_CODES for base in (INT32_BLANK, FP64_BLANK)):
         return None
     low, high = _bounds(field)
-    return value if low <= value <= high else None
+    if not low <= value <= high:
+        return None
+    return min(value, _WHOLE.get(high, value))  # a little above all is all
 
 
 @cache

@@ -51,10 +51,12 @@ class ExportedHolder(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Exposition:
     """One scrape. ``skipped_lines`` counts lines of text that could not be read; ``time_ms`` is the latest
-    time that a line states, ms since the Unix epoch, None where none does."""
+    time that a line states, ms since the Unix epoch, None where none does; ``cut_values`` counts ratios above
+    1 and percentages above 100, which are 1 and 100 here."""
 
     samples: tuple[ExpositionSample, ...]
     skipped_lines: int
     devices: tuple[ExportedDevice, ...] = ()
     holders: tuple[ExportedHolder, ...] = ()
     time_ms: int | None = None
+    cut_values: int = 0

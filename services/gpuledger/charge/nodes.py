@@ -178,6 +178,9 @@ def _say_times(scrapes: Sequence[Scrape], for_ns: int | None, assumed: list[str]
         if scrape.exposition.skipped_lines:
             count = scrape.exposition.skipped_lines
             assumed.append(f"{scrape.path.name}: {count} lines could not be read and count for nothing")
+        if scrape.exposition.cut_values:
+            count = scrape.exposition.cut_values
+            assumed.append(f"{scrape.path.name}: {count} values above 100 % are taken for 100 %")
     if not scrapes:
         assumed.append("no scrape: what ran is not known, only who held what")
     if for_ns is None and len(scrapes) < 2:
