@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from gpuledger.agent.procfs import process_start_ns
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Pod
 from tests.support.agent import CONTAINER, MS, POD, S, StatedProcesses, devices, raw, uuid
+from tests.support.waiting import until
 
 
 def table(reader: StatedProcesses) -> ProcessTable:
@@ -257,10 +257,15 @@ def test_the_real_reader_knows_this_process(reader: ProcReader) -> None:
 def test_the_real_reader_takes_nothing_but_device_lists_from_an_environment(reader: ProcReader) -> None:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "1", "SECRET": "x"}
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=environment) as child:
-        deadline = time.monotonic() + 5
-        while (facts := reader.look(child.pid)) is None or not facts.environment:
-            assert time.monotonic() < deadline
-        assert facts.environment == {"CUDA_VISIBLE_DEVICES": "1"}
+        found: list[ProcessFacts | None] = [None]
+
+        def has_environment() -> bool:  # until it is executed it has this process's
+            found[:] = [reader.look(child.pid)]
+            return found[0] is not None and bool(found[0].environment)
+
+        until(has_environment)
+        assert found[0] is not None
+        assert found[0].environment == {"CUDA_VISIBLE_DEVICES": "1"}
         child.communicate(b"\n")
     reader.close()
 
@@ -272,10 +277,8 @@ def test_the_real_reader_tells_the_end_of_a_watched_process(reader: ProcReader) 
         assert reader.ended() == []
         child.send_signal(signal.SIGKILL)
         child.wait()
-        deadline = time.monotonic() + 5
         ended: list[int] = []
-        while not ended and time.monotonic() < deadline:
-            ended = reader.ended()
+        until(lambda: ended.extend(reader.ended()) or ended)
         assert ended == [child.pid]
     assert reader.look(child.pid) is None
     reader.watch(child.pid)

@@ -11,9 +11,7 @@ from typing import ClassVar
 import pytest
 
 from tests.chaos.links import Link
-from tests.support.waiting import until
-
-PATIENCE_S = 20.0
+from tests.support.waiting import PATIENCE_S, until
 
 
 class Echo(socketserver.BaseRequestHandler):

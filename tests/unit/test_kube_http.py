@@ -15,6 +15,7 @@ import pytest
 from gpuledger.contract.errors import ConfigError
 from gpuledger.kube import http
 from gpuledger.kube.http import Connections
+from tests.support.waiting import PATIENCE_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"
 
@@ -67,14 +68,14 @@ def serving(answer: bytes, requests: int = 100) -> Iterator[Server]:
 def bodies(connections: Connections, count: int) -> list[bytes]:
     found = []
     for _ in range(count):
-        with connections.get("/pods", {"limit": "5"}, {}, 5.0) as answer:
+        with connections.get("/pods", {"limit": "5"}, {}, PATIENCE_S) as answer:
             found.append(answer.read())
     return found
 
 
 def test_one_connection_serves_many_requests() -> None:
     with serving(OK % (2, b"{}")) as server:
-        connections = Connections(server.url, None, 5.0)
+        connections = Connections(server.url, None, PATIENCE_S)
         assert bodies(connections, 5) == [b"{}"] * 5
         connections.close()
         assert server.connections == 1
@@ -82,7 +83,7 @@ def test_one_connection_serves_many_requests() -> None:
 
 def test_a_connection_that_the_server_let_go_of_is_made_anew() -> None:
     with serving(OK % (2, b"{}"), requests=1) as server:
-        connections = Connections(server.url, None, 5.0)
+        connections = Connections(server.url, None, PATIENCE_S)
         assert bodies(connections, 3) == [b"{}"] * 3
         connections.close()
         assert server.connections == 3
@@ -90,8 +91,8 @@ def test_a_connection_that_the_server_let_go_of_is_made_anew() -> None:
 
 def test_an_answer_that_was_not_read_to_its_end_ends_its_connection() -> None:
     with serving(OK % (4, b"a\nb\n")) as server:
-        connections = Connections(server.url, None, 5.0)
-        with connections.get("/", {}, {}, 5.0) as answer:
+        connections = Connections(server.url, None, PATIENCE_S)
+        with connections.get("/", {}, {}, PATIENCE_S) as answer:
             assert next(answer.lines()) == b"a\n"
         assert bodies(connections, 1) == [b"a\nb\n"]
         connections.close()
@@ -102,24 +103,30 @@ def test_an_answer_and_a_line_have_bounds(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(http, "MAX_ANSWER_BYTES", 3)
     monkeypatch.setattr(http, "MAX_LINE_BYTES", 3)
     with serving(OK % (5, b"aaaa\n")) as server:
-        connections = Connections(server.url, None, 5.0)
-        with connections.get("/", {}, {}, 5.0) as answer, pytest.raises(HTTPException, match="more than 3"):
+        connections = Connections(server.url, None, PATIENCE_S)
+        with (
+            connections.get("/", {}, {}, PATIENCE_S) as answer,
+            pytest.raises(HTTPException, match="more than 3"),
+        ):
             answer.read()
-        with connections.get("/", {}, {}, 5.0) as answer, pytest.raises(HTTPException, match="more than 3"):
+        with (
+            connections.get("/", {}, {}, PATIENCE_S) as answer,
+            pytest.raises(HTTPException, match="more than 3"),
+        ):
             list(answer.lines())
 
 
 def test_a_server_that_is_away_is_an_error_of_the_request() -> None:
     with serving(b"") as server:
-        connections = Connections(server.url, None, 5.0)
-    with pytest.raises(ConnectionError), connections.get("/", {}, {}, 5.0):
+        connections = Connections(server.url, None, PATIENCE_S)
+    with pytest.raises(ConnectionError), connections.get("/", {}, {}, PATIENCE_S):
         pass
 
 
 @pytest.mark.parametrize("url", ["kubernetes", "ftp://host", "http://", "http://host:port"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError):
-        Connections(url, None, 5.0)
+        Connections(url, None, PATIENCE_S)
 
 
 def test_an_agent_in_a_cluster_carries_no_http_client_beside_the_standard_library_s() -> None:
