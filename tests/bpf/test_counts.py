@@ -128,7 +128,7 @@ def test_the_emulated_driver_is_counted_exactly(source: ProbeSource, pods: list[
             )
             for place in pods
         ]
-        reports = [process.communicate("\n", 60.0)[0] for process in workloads]
+        reports = [process.communicate("\n")[0] for process in workloads]
         events = events_of(source, *(process.pid for process in workloads))
     for process, place, text in zip(workloads, pods, reports, strict=True):
         mine = events[events["pid"] == process.pid]
@@ -146,7 +146,7 @@ def test_the_less_usual_calls_of_the_emulated_driver_are_counted_exactly(
         workloads = [
             emulator.spawn(["variants", "--rounds", "3", "--wait"], cgroup=place.directory) for place in pods
         ]
-        reports = [process.communicate("\n", 60.0)[0] for process in workloads]
+        reports = [process.communicate("\n")[0] for process in workloads]
         events = events_of(source, *(process.pid for process in workloads))
     for process, place, text in zip(workloads, pods, reports, strict=True):
         mine = events[events["pid"] == process.pid]

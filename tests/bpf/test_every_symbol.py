@@ -37,7 +37,7 @@ def test_every_call_of_every_function_is_seen_in_two_pods_on_several_threads(
         events = events_of(source, *(process.pid for process in started))
         told = {(entry.pid, entry.uuid) for entry in source.device_uuids()}
         for process in started:
-            process.communicate("\n", 60.0)
+            process.communicate("\n")
             assert process.returncode == 0
         uuid = emulator.uuids[0].removeprefix("GPU-")
     assert {(process.pid, uuid) for process in started} <= told

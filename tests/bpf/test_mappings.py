@@ -11,7 +11,7 @@ import pytest
 
 from gpuledger.agent.probes.mappings import MappingWatch
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 @pytest.fixture

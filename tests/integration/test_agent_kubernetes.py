@@ -69,23 +69,30 @@ def test_holders_names_and_labels_reach_the_keyframe_and_a_late_name_amends(
     def holdings() -> list[Holdings]:
         return [told.body for told in telemetry(broker, "late-name") if isinstance(told.body, Holdings)]
 
+    def knows_the_others(state: Holdings) -> bool:
+        """A node whose API answers late begins without names."""
+        named = {known.uid for known, _ in pods} - {late.uid}
+        return state.keyframe and {holder.consumer for holder in state.holders} == named
+
+    def amendments_of_late() -> list[Holdings]:
+        amendments = (state for state in holdings() if state.header.amendment)
+        return [one for one in amendments if late.uid in {process.consumer for process in one.processes}]
+
     with running_agent(command, tmp_path / "agent.log") as agent:
-        until(lambda: sum(state.keyframe for state in holdings()) >= 2)
+        until(lambda: any(map(knows_the_others, holdings())))
         api.put(PODS, pod(late.uid, late.name, late.namespace))
-        until(lambda: any(state.header.amendment for state in holdings()))
+        until(lambda: amendments_of_late())
         until(lambda: any(late.uid in {h.consumer for h in state.holders} for state in holdings()))
         agent.stop()
     kubelet.down()
-    keyframe = next(state for state in holdings() if state.keyframe)
+    keyframe = next(filter(knows_the_others, holdings()))
     assert keyframe.layout.instance_type == "p5.48xlarge"
     assert [(d.sharing, d.replicas) for d in keyframe.layout.devices[:2]] == [
         ("exclusive", 1),
         ("time_slicing", 3),
     ]
-    named = {known.uid for known, _ in pods} - {late.uid}
-    assert {holder.consumer for holder in keyframe.holders} == named
     assert {process.consumer for process in keyframe.processes if process.pending} == {late.uid}
-    for amendment in (state for state in holdings() if state.header.amendment):
+    for amendment in amendments_of_late():
         assert {process.consumer for process in amendment.processes} == {late.uid}
         assert [(known.name, known.namespace) for known in amendment.pods] == [(late.name, late.namespace)]
     told = telemetry(broker, "late-name")

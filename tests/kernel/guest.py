@@ -24,7 +24,7 @@ from tests.bpf.workbench import Bench, events_of, run
 
 MODULES = ("nvidia", "nvidia-uvm")
 BENCH = "bench"
-UNLOAD_S = 20.0
+UNLOAD_S = 240.0
 PREFIX = "@@ result "
 SLOW = "RM_MAP_MEMORY_DMA"
 
