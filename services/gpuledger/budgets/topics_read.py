@@ -42,11 +42,13 @@ class TopicsRead:
 
     def catalog(self) -> Catalog:
         """The budgets and rates of every version there is; the same object while there is none new."""
-        versions = [version for _, version in self._new(topics.BUDGETS, BudgetsVersion)]
-        books = [book for _, book in self._new(topics.PRICES, PriceBookVersion)]
-        if self._catalog is None or versions or books:
+        if versions := self._new(topics.BUDGETS, BudgetsVersion):
             self._versions += versions
+            self._catalog = None  # also where the other topic can not be read now
+        if books := self._new(topics.PRICES, PriceBookVersion):
             self._books += books
+            self._catalog = None
+        if self._catalog is None:
             self._catalog = Catalog(self._versions, self._books)
         return self._catalog
 
@@ -54,7 +56,7 @@ class TopicsRead:
         """What people said since this was last asked."""
         if from_beginning:
             self._next.pop(topics.BREACH_NOTES, None)
-        return [note for _, note in self._new(topics.BREACH_NOTES, BreachNote)]
+        return self._new(topics.BREACH_NOTES, BreachNote)
 
     def newest_states(self, partition: int) -> list[BudgetState]:
         """All parts of a partition's newest state; none where it has no state.
@@ -103,10 +105,12 @@ class TopicsRead:
             )
             return None
 
-    def _new(self, topic: str, cls: type[R]) -> Iterator[tuple[Incoming, R]]:
-        for message, record in self._all(topic, 0, cls, self._next.get(topic)):
-            self._next[topic] = message.offset + 1
-            yield message, record
+    def _new(self, topic: str, cls: type[R]) -> list[R]:
+        """What came since; all of it is read again where a part can not be read now."""
+        found = list(self._all(topic, 0, cls, self._next.get(topic)))
+        if found:
+            self._next[topic] = found[-1][0].offset + 1
+        return [record for _, record in found]
 
     def _all(
         self, topic: str, partition: int, cls: type[R], first: int | None = None

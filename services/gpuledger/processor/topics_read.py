@@ -60,18 +60,18 @@ class TopicsReader:
 
     def configuration(self) -> Configuration:
         """Every version of prices and teams, and every generation, as of now."""
-        found = False
+        # What is read makes the last one outdated, also where a later topic can not be read now.
         # First: what a generation pins was published before it, and is found below.
         for generation in self._new(topics.GENERATIONS, 0, Generation):
             self._generations.setdefault(generation.number, generation)
-            found = True
+            self._configuration = None
         for price in self._new(topics.PRICES, 0, PriceBookVersion):
             self._prices.setdefault(price.version, price)  # of two with one number the first holds
-            found = True
+            self._configuration = None
         for team in self._new(topics.TEAMS, 0, TeamMapVersion):
             self._teams.setdefault(team.version, team)
-            found = True
-        if self._configuration is None or found:
+            self._configuration = None
+        if self._configuration is None:
             self._configuration = Configuration(
                 Prices(self._prices.values()), Teams(self._teams.values()), self._known_generations()
             )

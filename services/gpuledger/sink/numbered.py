@@ -49,12 +49,12 @@ class NumberedTopic(Generic[R]):
             self._registry = SchemaRegistry(self._bus, self._clock)
         try:
             for message in self._reader.read_to_end(topic_of(self._record.__name__), PARTITION, self._next):
-                self._next = message.offset + 1
                 try:
                     found = unframed(self._record, message.value, self._registry)
+                    self._known.setdefault(self._number_of(found), found)
                 except BadRecord:
-                    continue
-                self._known.setdefault(self._number_of(found), found)
+                    pass
+                self._next = message.offset + 1  # not before: what no registry tells now is read again
         except NoTopic:
             pass
 
