@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.accuracy import SETS
 from benchmarks._accuracy_page import (
     COLUMNS,
     COVERED,
@@ -26,6 +25,7 @@ from benchmarks._accuracy_page import (
     page,
 )
 from benchmarks._accuracy_reasons import EQUAL_PARTS, REASONS, WITHOUT_A_SECOND
+from benchmarks.accuracy import SETS
 from tests.accuracy.judging import BASELINE, EVIDENCE
 from tests.accuracy.mixes import mixes
 
