@@ -20,14 +20,14 @@ import pytest
 from gpuledger.archive.archiver import Archiver
 from gpuledger.archive.store import Directory
 from gpuledger.attribution.charges import MONEY_COLUMNS
-from gpuledger.bus import BusSettings, Outgoing, SchemaRegistry, apply_topics, framed, register_all
+from gpuledger.bus import BusSettings, Outgoing, SchemaRegistry, framed
 from gpuledger.contract import topics
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import ChargeSet, PriceBookVersion, PriceEntry, TeamMapVersion, TeamRule
 from gpuledger.contract.windows import MINUTE_NS
-from gpuledger.localstack import Kafka, Registry
+from gpuledger.localstack import Registry
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.replay import asked, partition, publishing
 from gpuledger.replay.announcing import claim, keep_plan
@@ -39,7 +39,6 @@ from gpuledger.replay.running import replay
 from gpuledger.replay.state import State
 from gpuledger.replay.what_if import explain, recorded_amounts, write_table
 from gpuledger.simulate import FleetSpec, plan_node
-from gpuledger.simulate.emit import Topics, emit
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.tables import Arrival
 from gpuledger.sink.writer import Writer
@@ -47,12 +46,12 @@ from gpuledger.warehouse import Warehouse
 from tests.support.children import tied
 from tests.support.fleet import Sender, ledger, read_all
 from tests.support.processors import SILENCE_S, Workers
+from tests.support.sent_fleet import PARTITIONS, sent_fleet
 from tests.support.waiting import PATIENCE_S
 
 pytest_plugins = ["tests.support.warehouse"]
 
 DEAR_NANO = 31_415_926_535
-PARTITIONS = 2
 SPEC = FleetSpec(gpus=24, hours=0.1, seed=11, agent_crashes=20.0, node_ends=0.4)
 SETTINGS = ProcessorSettings(silence_s=SILENCE_S)
 
@@ -75,19 +74,7 @@ class Charged:
 def charged(registry: Registry, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Charged]:
     """Kafka with a fleet and its charges, written by a worker that was killed midway."""
     directory = tmp_path_factory.mktemp("charged")
-    start = (time.time_ns() // MINUTE_NS - 8) * MINUTE_NS
-    spec = replace(SPEC, start_ns=start)
-    with Kafka(directory / "kafka", Path(__file__).parents[2] / "build" / "stack") as kafka:
-        bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
-        apply_topics(bus, partitions=PARTITIONS, replication=1)
-        with SchemaRegistry(bus) as schemas:
-            register_all(schemas)
-        sender = Sender(bus)
-        sender.prices()
-        sender.close()
-        target = Topics(bus)
-        emit(spec, target, lambda _: None)
-        target.close()
+    with sent_fleet(directory, registry, SPEC) as (bus, spec):
         plans = [plan_node(spec, number) for number in range(spec.nodes)]
         lived_ns = sum((plan.ended_ns - plan.launched_ns) * spec.gpus_of(plan.number) for plan in plans)
         workers = Workers(bus, "processor-to-be-replayed", directory)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sqlite3
-import subprocess
-import sys
-import time
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from gpuledger.bus import BusSettings, Incoming, PartitionReader, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import BusSettings, Incoming, PartitionReader
 from gpuledger.bus.passing_topics import PassingTopics
-from gpuledger.contract.errors import BadRecord, Refused
+from gpuledger.contract.errors import BadRecord, GpuledgerError, Refused
 from gpuledger.contract.identity import RecordId
 from gpuledger.contract.records import (
     ChargeSet,
@@ -32,7 +30,7 @@ from gpuledger.contract.records import (
     encode,
 )
 from gpuledger.contract.windows import MINUTE_NS
-from gpuledger.localstack import Kafka, Registry
+from gpuledger.localstack import Registry
 from gpuledger.processor.protocol import LogRecord
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.replay.distributed import id_of, replay_distributed
@@ -51,14 +49,10 @@ from gpuledger.replay.running import replay
 from gpuledger.replay.state import Position
 from gpuledger.replay.worker import work_on
 from gpuledger.simulate import FleetSpec
-from gpuledger.simulate.emit import Topics, emit
-from tests.support.children import tied
-from tests.support.fleet import Sender
-from tests.support.kafka import STACK_DIRECTORY
-from tests.support.processors import SESSION_S, SILENCE_S
-from tests.support.waiting import PATIENCE_S
+from tests.support.processors import SILENCE_S
+from tests.support.replay_processes import Processes
+from tests.support.sent_fleet import PARTITIONS, sent_fleet
 
-PARTITIONS = 2
 SPEC = FleetSpec(gpus=32, hours=0.1, seed=5, agent_crashes=20.0, node_ends=0.4)
 SETTINGS = ProcessorSettings(silence_s=SILENCE_S)
 Rows = list[tuple[str, bytes]]
@@ -67,20 +61,8 @@ Rows = list[tuple[str, bytes]]
 @pytest.fixture(scope="module")
 def sent(registry: Registry, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Request]:
     """A fleet in Kafka, and the question: all of it but its first and its last minute."""
-    start = (time.time_ns() // MINUTE_NS - 8) * MINUTE_NS
-    spec = replace(SPEC, start_ns=start)
-    with Kafka(tmp_path_factory.mktemp("kafka"), STACK_DIRECTORY) as kafka:
-        bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
-        apply_topics(bus, partitions=PARTITIONS, replication=1)
-        with SchemaRegistry(bus) as schemas:
-            register_all(schemas)
-        sender = Sender(bus)
-        sender.prices()
-        sender.close()
-        target = Topics(bus)
-        emit(spec, target, lambda _: None)
-        target.close()
-        yield Request(start + MINUTE_NS, spec.end_ns - MINUTE_NS, SETTINGS, bus.plain())
+    with sent_fleet(tmp_path_factory.mktemp("sent"), registry, SPEC) as (bus, spec):
+        yield Request(spec.start_ns + MINUTE_NS, spec.end_ns - MINUTE_NS, SETTINGS, bus.plain())
 
 
 def bus_of(request: Request) -> BusSettings:
@@ -101,54 +83,12 @@ def charges_of(directory: Path) -> Rows:
     return rows
 
 
-@dataclass(slots=True)
-class Processes:
-    """The command and its workers as processes of their own."""
-
-    request: Request
-    directory: Path
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        number = len(self.started)
-        environment = {
-            **os.environ,
-            "GPULEDGER_KAFKA_BOOTSTRAP": self.request.bus.kafka_bootstrap,
-            "GPULEDGER_REGISTRY_URL": self.request.bus.registry_url,
-            "GPULEDGER_PROCESSOR_SILENCE_S": str(SILENCE_S),
-            "GPULEDGER_PROCESSOR_SESSION_TIMEOUT_S": str(SESSION_S),
-            "GPULEDGER_PROCESSOR_TAKE_RECORDS": "4",  # many rounds, to be killed between them
-            "GPULEDGER_PROCESSOR_DATA_DIRECTORY": str(self.directory / f"faust{number}"),
-        }
-        with (self.directory / f"{number}.log").open("wb") as log:
-            command = tied([sys.executable, "-m", "gpuledger", *arguments])
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
-        self.started.append(process)
-        return process
-
-    def replay(self, state: Path, *more: str) -> subprocess.Popen[bytes]:
-        times = [
-            datetime.fromtimestamp(ns / 10**9, UTC).isoformat()
-            for ns in (self.request.from_ns, self.request.to_ns)
-        ]
-        return self.start(
-            "replay", "--from", times[0], "--to", times[1], "--distributed", "--state", str(state), *more
-        )
-
-    def await_that(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            logs = [path.read_text()[-2000:] for path in sorted(self.directory.glob("*.log"))]
-            failed = [one.args for one in self.started if one.poll() not in (None, 0, -9)]
-            assert not failed, f"{failed}\n" + "\n----\n".join(logs)
-            assert time.monotonic() < deadline, f"not in {PATIENCE_S} s: {what}\n" + "\n----\n".join(logs)
-            time.sleep(0.1)
-
-    def end(self) -> None:
-        for process in self.started:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+@pytest.fixture(scope="module")
+def alone(sent: Request, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    """What one process makes of it."""
+    directory = tmp_path_factory.mktemp("alone")
+    replay(sent, directory, 1)
+    return charges_of(directory)
 
 
 @pytest.fixture
@@ -173,9 +113,8 @@ def positions(request: Request, topics: ReplayTopics) -> list[Position]:
 
 
 def test_two_workers_come_to_the_same_bytes_though_one_and_the_command_are_killed(
-    sent: Request, processes: Processes, tmp_path: Path
+    sent: Request, alone: Rows, processes: Processes, tmp_path: Path
 ) -> None:
-    replay(sent, tmp_path / "one", 1)
     topics = ReplayTopics(id_of(sent))
     command = processes.replay(tmp_path / "many")
     processes.await_that(lambda: topics.request in PassingTopics(sent.bus).names(), "its topics")
@@ -193,11 +132,40 @@ def test_two_workers_come_to_the_same_bytes_though_one_and_the_command_are_kille
     again = processes.replay(tmp_path / "many", "--json")
     processes.await_that(lambda: again.poll() is not None, "the end")
     assert again.returncode == 0
-    computed = charges_of(tmp_path / "one")
-    assert len(computed) > 80
-    assert charges_of(tmp_path / "many") == computed
+    assert len(alone) > 80
+    assert charges_of(tmp_path / "many") == alone
     for worker in workers:  # told that it is over
         worker.wait()
+    assert not {name for name in PassingTopics(sent.bus).names() if name.startswith(topics.prefix)}
+
+
+def test_the_command_is_killed_with_its_own_workers_and_goes_on_to_the_same_bytes(
+    sent: Request, alone: Rows, processes: Processes, tmp_path: Path
+) -> None:
+    topics = ReplayTopics(id_of(sent))
+    own_workers = "--workers", "2"
+    command = processes.replay(tmp_path / "many", *own_workers)
+    processes.await_that(lambda: any(one.windows for one in positions(sent, topics)), "first charges")
+    children = Path(f"/proc/{command.pid}/task/{command.pid}/children").read_text().split()
+    command.kill()
+    for child in children:
+        with suppress(ProcessLookupError):  # it watches the command
+            os.kill(int(child), signal.SIGKILL)
+    assert len(children) >= 2
+    there = positions(sent, topics)
+    assert not all(one.done for one in there)
+    again = processes.replay(tmp_path / "many", *own_workers, "--json")
+    went_on: list[int] = []
+
+    def is_done() -> bool:
+        with suppress(GpuledgerError):  # its topics are being removed
+            went_on.append(sum(one.offset for one in positions(sent, topics)))
+        return again.poll() is not None
+
+    processes.await_that(is_done, "the end")
+    assert again.returncode == 0
+    assert charges_of(tmp_path / "many") == alone
+    assert min(filter(None, went_on)) >= sum(one.offset for one in there)  # nobody began anew
     assert not {name for name in PassingTopics(sent.bus).names() if name.startswith(topics.prefix)}
 
 
@@ -210,14 +178,14 @@ def test_the_command_starts_workers_and_prices_otherwise_alike(
         prices=PriceBookVersion(1, 0, entries=[PriceEntry("dear", "gpu", 31_415_926_535, "USD")]),
         policy={"idle": "pool"},
     )
-    alone = replay(request, tmp_path / "one", 1)
+    in_one = replay(request, tmp_path / "one", 1)
     told: list[str] = []
     done = replay_distributed(request, tmp_path / "many", bus_of(sent), 1, started=told.append)
     assert told == [id_of(request)]
     computed = charges_of(tmp_path / "one")
     assert len({side for side, _ in computed}) == 3
     assert charges_of(tmp_path / "many") == computed
-    assert (done.read, done.events) == (done.total, alone.events)
+    assert (done.read, done.events) == (done.total, in_one.events)
     # what was computed is not computed again
     assert replay_distributed(request, tmp_path / "many", bus_of(sent), 0) == done
 
