@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from gpuledger.contract.charge_columns import ROW_COLUMNS, TEXT_COLUMNS
 from gpuledger.contract.records import ChargeSet
 
 MONEY_COLUMNS = ("used_nano", "held_idle_nano", "unallocated_nano", "unobserved_nano")
+LARGEST_SUM = 1 << 62  # of longs that are added up as longs
 TIME_COLUMNS = ("used_ns", "held_idle_ns", "unallocated_ns", "unobserved_ns")
 
 
@@ -58,6 +61,19 @@ class Charges:
             columns[name] = [texts[index] for index in columns[name]]
         for values in zip(*columns.values(), strict=True):
             yield ChargeRow(dict(zip(columns, values, strict=True)))
+
+
+def sums_of(records: Sequence[ChargeSet]) -> list[tuple[int, int]]:
+    """``sums`` of each of several records. Columns are added up as longs where that can not overflow."""
+    ends = np.cumsum([0, *(len(record.used_ns) for record in records)])
+    found = []
+    for names in (MONEY_COLUMNS, TIME_COLUMNS):
+        columns = [np.concatenate([getattr(record, name) for record in records]) for name in names]
+        if sum(float(np.abs(column.astype(np.float64)).sum()) for column in columns) > LARGEST_SUM:
+            return [sums(record) for record in records]
+        reached = np.r_[0, np.cumsum(np.sum(columns, axis=0))]
+        found.append((reached[ends[1:]] - reached[ends[:-1]]).tolist())
+    return list(zip(*found, strict=True))
 
 
 def sums(record: ChargeSet) -> tuple[int, int]:

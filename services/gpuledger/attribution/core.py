@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuledger.attribution.abreast import Abreast, Facts, charge_abreast, write
 from gpuledger.attribution.beside import add_usage, finish
-from gpuledger.attribution.charges import Charges, sums
+from gpuledger.attribution.charges import Charges, sums_of
 from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node, slots_of
 from gpuledger.attribution.evidence import explain
 from gpuledger.attribution.frames import Frames
@@ -80,8 +80,8 @@ def _charged(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> list[Charg
     sets = [_charge_set(prepared, ledger) for prepared, ledger in zip(ready, ledgers, strict=True)]
     write(sets, ready, ledgers, [ledger.closed() for ledger in ledgers], abreast)
     return [
-        _checked(prepared, ledger.book, charge_set)
-        for prepared, ledger, charge_set in zip(ready, ledgers, sets, strict=True)
+        _checked(prepared, ledger.book, charge_set, total)
+        for prepared, ledger, charge_set, total in zip(ready, ledgers, sets, sums_of(sets), strict=True)
     ]
 
 
@@ -113,9 +113,10 @@ def _fill(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> Abreast | Non
     silicon = Silicon(samples, mapped)
     known = Facts(columns, samples, mapped, shares, lengths, used, silicon)
     abreast, done = charge_abreast(ready, ledgers, known)
-    views = Views(columns, samples, mapped, shares, lengths)
-    owners = Owners(columns)
-    resident = residency(columns, owners.of_pair)
+    single = [_any_open(prepared, done) for prepared in ready]
+    views = Views(columns, samples, mapped, shares, lengths, done)
+    owners = Owners(columns, single)
+    resident = residency(columns, owners.of_pair, single)
     memory = MemoryShares(owners, resident)
     stuck: Stuck = set()
     for index, (prepared, ledger) in enumerate(zip(ready, ledgers, strict=True)):
@@ -127,6 +128,12 @@ def _fill(ready: Sequence[Prepared], ledgers: Sequence[Ledger]) -> Abreast | Non
         silicon.add(prepared, ledger, stuck, done)
         finish(prepared, ledger)
     return abreast
+
+
+def _any_open(prepared: Prepared, done: Bools) -> bool:
+    """Whether a device that consumers can use is still to be charged."""
+    first = prepared.first_device
+    return prepared.frame is None or not prepared.devices or not done[first : first + prepared.unknown].all()
 
 
 def _entitle_by_memory(index: int, prepared: Prepared, memory: MemoryShares) -> None:
@@ -165,6 +172,8 @@ def _settle(prepared: Prepared, ledger: Ledger, views: Views, stuck: Stuck, done
                 sm_active = None
             ledger.observed(device.key.uuid, index, piece, found, sm_active)
     for span, node in _node_spans(prepared, ledger.book):
+        if not ledger.book.cost_nano(node, span.start_ns, span.end_ns):
+            continue
         slot = Slot(NODE_DEVICE, -1, node, sharing="none")
         ledger.node(NODE_DEVICE, Piece(span.start_ns, span.end_ns, slot, Holding()))
 
@@ -172,6 +181,8 @@ def _settle(prepared: Prepared, ledger: Ledger, views: Views, stuck: Stuck, done
 def _node_spans(prepared: Prepared, book: PriceBook) -> list[tuple[Span, PricedDevice]]:
     """The window cut where what the node is paid for changes, equal neighbours merged."""
     found: list[tuple[Span, PricedDevice]] = []
+    if prepared.frame is not None:
+        return [(prepared.timeline.spans[0], prepared.frame.node)]
     for span in prepared.timeline.spans:
         if span.layout is None:
             continue
@@ -216,28 +227,34 @@ def _charge_set(prepared: Prepared, ledger: Ledger) -> ChargeSet:
 def _node_money(prepared: Prepared, book: PriceBook, span: Span) -> int:
     """What the node costs over a span: the price of the whole node, or of a GPU times the GPUs. Where the
     GPUs differ in what prices match, the sum of their prices and of what is not GPU."""
-    layout, cluster = span.layout, prepared.window.cluster
+    layout, cluster, frame = span.layout, prepared.window.cluster, prepared.frame
     if layout is None:
         return 0
+    if frame is not None and frame.alike and not book.knows_profiles:
+        return book.node_cost_nano(frame.node, span.start_ns, span.end_ns)
     count = gpu_count(layout, cluster, book, span.start_ns, span.end_ns)
     models = {gpu.model for gpu in gpus_of(layout)}
     node = priced_node(layout, cluster, min(models, default="")).with_gpus(count)
-    if len(models) <= 1 and not any(entry.mig_profile for entry in book.entries):
+    if len(models) <= 1 and not book.knows_profiles:
         return book.node_cost_nano(node, span.start_ns, span.end_ns)
     devices = [slot.priced for slot in slots_of(layout, cluster, count, prepared.window.policy.mig)]
     node = priced_node(layout, cluster, gpus_of(layout)[0].model).with_gpus(count)
     return sum(book.cost_nano(device, span.start_ns, span.end_ns) for device in (*devices, node))
 
 
-def _checked(prepared: Prepared, book: PriceBook, record: ChargeSet) -> Charges:
-    """The charges with how far the rows' sums are from what the node costs, computed without any split."""
+def _checked(prepared: Prepared, book: PriceBook, record: ChargeSet, total: tuple[int, int]) -> Charges:
+    """The charges with how far the rows' sums, ``total``, are from what the node costs, which is computed
+    without any split."""
     money = time = 0
     for span in prepared.timeline.spans:
         if span.layout is None:
             continue
-        time += (span.end_ns - span.start_ns) * gpu_count(
-            span.layout, prepared.window.cluster, book, span.start_ns, span.end_ns
-        )
+        count = prepared.frame.node.gpu_count if prepared.frame is not None else _gpus(prepared, book, span)
+        time += (span.end_ns - span.start_ns) * count
         money += _node_money(prepared, book, span)
-    total_nano, total_ns = sums(record)
-    return Charges(record, total_nano - money, total_ns - time)
+    return Charges(record, total[0] - money, total[1] - time)
+
+
+def _gpus(prepared: Prepared, book: PriceBook, span: Span) -> int:
+    assert span.layout is not None
+    return gpu_count(span.layout, prepared.window.cluster, book, span.start_ns, span.end_ns)

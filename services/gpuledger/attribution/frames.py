@@ -11,14 +11,14 @@ records gives the same object for what is repeated, and nobody may change it (``
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuledger.attribution.consumers import THE_POOL, ConsumerKey, People
-from gpuledger.attribution.devices import gpu_count
+from gpuledger.attribution.devices import gpu_count, gpus_of, priced_node
 from gpuledger.attribution.frame_columns import (
     UNEXPLAINED,
     DeviceFacts,
@@ -29,11 +29,12 @@ from gpuledger.attribution.frame_columns import (
     pair_facts,
 )
 from gpuledger.attribution.gather import Prepared, prepare
-from gpuledger.attribution.pieces import DevicePieces, is_open, pieces_of
+from gpuledger.attribution.meaning import MAX_GPUS
+from gpuledger.attribution.pieces import DevicePieces, Piece, is_open, pieces_of
 from gpuledger.attribution.timeline import Records, Timeline
 from gpuledger.attribution.window import NodeWindow
 from gpuledger.contract.columns import Longs, longs
-from gpuledger.pricing import PriceBook
+from gpuledger.pricing import PriceBook, PricedDevice
 
 MAX_FRAMES = 4096  # nodes; about 20 kB each
 
@@ -47,6 +48,9 @@ class Frame:
     kept: tuple[Any, ...]
     people: People
     pieces: list[DevicePieces]
+    node: PricedDevice  # what of the node is not GPU
+    least_gpus: int  # that it is paid for, whatever a price says
+    alike: bool  # its GPUs are of one model
     device_numbers: dict[str, int]
     containers: dict[ConsumerKey, str]
     seats: list[Seat]
@@ -65,8 +69,11 @@ class Frame:
         """Another window of the frame."""
         span = line.spans[0]
         devices = [
-            DevicePieces(key, [replace(pieces[0], start_ns=span.start_ns, end_ns=span.end_ns)])
-            for key, pieces in self.pieces
+            DevicePieces(
+                key,
+                [Piece(span.start_ns, span.end_ns, one.slot, one.holding, one.gap, False, one.unwitnessed)],
+            )
+            for key, (one, *_) in self.pieces
         ]
         return Prepared(
             window,
@@ -93,9 +100,9 @@ class Frames:
         that is not computed abreast."""
         if not _is_steady(window, records, line):
             return None
-        key = _key(window, records, line, book)
         node = window.cluster, window.node
         found = self._known.get(node)
+        key = _key(window, records, line, book, found)
         if found is not None and found.key == key:
             return found.prepared(window, records, line)
         pieces = pieces_of(line.spans, window.cluster, book, bool(records.events), window.policy.mig)
@@ -120,13 +127,20 @@ def _is_steady(window: NodeWindow, records: Records, line: Timeline) -> bool:
     return (policy.burst, policy.entitlement, policy.idle) == ("pay", "slots", "holders")
 
 
-def _key(window: NodeWindow, records: Records, line: Timeline, book: PriceBook) -> tuple[Any, ...]:
-    state, span = records.holdings[0], line.spans[0]
+def _key(
+    window: NodeWindow, records: Records, line: Timeline, book: PriceBook, last: Frame | None
+) -> tuple[Any, ...]:
+    """What a frame is known by; ``last`` is the one before."""
+    state, (start, end, *_) = records.holdings[0], line.spans[0]
+    if last is not None and last.kept[0] is state.layout:
+        gpus = max(last.least_gpus, min(MAX_GPUS, book.gpus_per_node(last.node, start, end)))
+    else:
+        gpus = gpu_count(state.layout, window.cluster, book, start, end)
     return (
         window.cluster,
         window.window_length_ns,
         window.policy.mig,
-        gpu_count(state.layout, window.cluster, book, span.start_ns, span.end_ns),
+        gpus,
         state.holders_known,
         state.keepers_count > 0,
         state.unwitnessed.tobytes(),
@@ -160,6 +174,7 @@ def _agree(prepared: Prepared) -> bool:
 
 def _frame(key: tuple[Any, ...], first: Prepared) -> Frame:
     people, state = first.people, first.records.holdings[0]
+    gpus = gpus_of(state.layout)
     consumers = [people.consumer(number) for number in range(len(people.processes))]
     pieces = [device.pieces[0] for device in first.devices]
     keys = {item.consumer for piece in pieces for item in piece.holding.entitlements}
@@ -187,7 +202,10 @@ def _frame(key: tuple[Any, ...], first: Prepared) -> Frame:
         window_length_ns=first.window.window_length_ns,
         kept=tuple(_named(first.records)),
         people=people,
-        pieces=first.devices,
+        pieces=list(first.devices),
+        node=priced_node(state.layout, key[0], gpus[0].model if gpus else "").with_gpus(key[3]),
+        least_gpus=max(state.layout.gpu_count, len(gpus)),
+        alike=len({gpu.model for gpu in gpus}) <= 1,
         device_numbers=first.device_numbers,
         containers=first.containers,
         seats=seats,

@@ -7,7 +7,7 @@ pass: sums are of integers, or run over one window's values in their canonical o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from gpuledger.attribution.consumers import POD, ConsumerKey, People, people_of
 from gpuledger.attribution.pieces import DevicePieces
 from gpuledger.attribution.timeline import Records, Timeline
 from gpuledger.attribution.window import NodeWindow
-from gpuledger.contract.columns import Longs
+from gpuledger.contract.columns import Longs, longs
 from gpuledger.contract.operations import (
     ALLOCATIONS,
     COPIES_D2D,
@@ -30,6 +30,7 @@ from gpuledger.contract.operations import (
     SYNCHRONIZING,
     Operation,
 )
+from gpuledger.contract.records import EventBatch
 
 if TYPE_CHECKING:
     from gpuledger.attribution.frames import Frame
@@ -175,46 +176,58 @@ def gather(windows: Sequence[Prepared]) -> Pass:
         prepared.first_pair, prepared.first_device = pairs, devices
         pairs += prepared.pairs
         devices += prepared.width
-    batches = [(prepared, batch) for prepared in windows for batch in prepared.records.events]
-    total = sum(len(batch.time_ns) for _, batch in batches)
+    batches = [
+        (prepared, batch) for prepared in windows for batch in prepared.records.events if len(batch.time_ns)
+    ]
+    count = _joined(batch.count for _, batch in batches)
+    lengths = np.array([len(batch.time_ns) for _, batch in batches], np.int64)
+    origins = np.array([prepared.window.window_start_ns for prepared, _ in batches], np.int64)
     columns = Pass(
         windows=list(windows),
         pairs=pairs,
         devices=devices,
         pair_device=_pair_devices(windows, pairs),
-        pair=np.empty(total, np.int32),
-        kind=np.empty(total, np.uint8),
-        time=np.empty(total, np.int64),
-        duration=np.empty(total, np.int64),
-        size=np.empty(total, np.int64),
-        threads=np.empty(total, np.int64),
-        result=np.empty(total, np.int64),
-        count=np.empty(total, np.int64),
+        pair=_pairs_of(batches, lengths),
+        kind=KIND_OF_OPERATION.take(_joined(batch.operation for _, batch in batches), mode="clip"),
+        time=_joined(batch.time_ns for _, batch in batches) - np.repeat(origins, lengths),
+        duration=_joined(batch.duration_ns for _, batch in batches),
+        size=_joined(batch.bytes for _, batch in batches),
+        threads=_joined(batch.launched_threads for _, batch in batches),
+        result=_joined(batch.result for _, batch in batches),
+        count=count,
         tallied=None,
     )
-    at = 0
-    for prepared, batch in batches:
-        if not len(batch.time_ns):
-            continue
-        to = at + len(batch.time_ns)
-        part = slice(at, to)
-        process_of, device_of = dictionaries(prepared, batch.processes, batch.devices)
-        np.take(process_of, batch.process, out=columns.pair[part], mode="clip")
-        columns.pair[part] += device_of[batch.device]
-        np.take(KIND_OF_OPERATION, batch.operation, out=columns.kind[part], mode="clip")
-        np.subtract(batch.time_ns, prepared.window.window_start_ns, out=columns.time[part])
-        columns.duration[part] = batch.duration_ns
-        columns.size[part] = batch.bytes
-        columns.threads[part] = batch.launched_threads
-        columns.result[part] = batch.result
-        columns.count[part] = batch.count
-        blind = not NEEDED_FOR_INTERVALS.isdisjoint(batch.missing)
-        if blind or batch.span_ns.any() or batch.count.max() > 1:
-            if columns.tallied is None:
-                columns.tallied = np.zeros(total, bool)
-            columns.tallied[part] = blind | (batch.span_ns > 0) | (batch.count > 1)
-        at = to
+    span = _joined(batch.span_ns for _, batch in batches)
+    blind = np.array([not NEEDED_FOR_INTERVALS.isdisjoint(batch.missing) for _, batch in batches], bool)
+    tallied = (span > 0) | (count > 1) | np.repeat(blind, lengths)
+    columns.tallied = tallied if blind.any() or span.any() or tallied.any() else None
     return columns
+
+
+def _joined(columns: Iterable[Longs]) -> Longs:
+    return np.concatenate([longs([]), *columns])
+
+
+def _pairs_of(batches: Sequence[tuple[Prepared, EventBatch]], lengths: Longs) -> Ints:
+    """The pair of each call. A process that is not in its batch's dictionary is the nearest that is."""
+    known = [dictionaries(prepared, batch.processes, batch.devices) for prepared, batch in batches]
+    if not known:
+        return np.empty(0, np.int32)
+    (process_at, process_of), (device_at, device_of) = (
+        _tables(tables) for tables in zip(*known, strict=True)
+    )
+    last = np.repeat(np.diff(process_at) - 1, lengths)
+    process = np.clip(_joined(batch.process for _, batch in batches), 0, last)
+    device = _joined(batch.device for _, batch in batches)
+    device = np.where(device < 0, device + np.repeat(np.diff(device_at), lengths), device)
+    found: Ints = process_of[process + np.repeat(process_at[:-1], lengths)]
+    found += device_of[device + np.repeat(device_at[:-1], lengths)]
+    return found
+
+
+def _tables(tables: Sequence[Ints]) -> tuple[Longs, Ints]:
+    """(where each table begins, with one more at the end; all of them)."""
+    return np.cumsum([0, *(len(table) for table in tables)]), np.concatenate(tables)
 
 
 def dictionaries(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -24,12 +25,13 @@ FEW_STEPS = 8  # up to here Python's integers are cheaper than the fixed cost of
 class Owners:
     """The (window, consumer, container) that each pair of a pass belongs to, by number."""
 
-    def __init__(self, columns: Pass) -> None:
+    def __init__(self, columns: Pass, wanted: Sequence[bool]) -> None:
+        """Those of the windows ``wanted``; the others' pairs have the number 0, which then means nothing."""
         self.keys: list[tuple[int, ConsumerKey, str]] = []
         numbers: dict[tuple[int, ConsumerKey, str], int] = {}
         self.of_pair: Longs = np.zeros(columns.pairs, np.int64)
         for index, prepared in enumerate(columns.windows):
-            for process in range(len(prepared.people.processes)):
+            for process in range(len(prepared.people.processes) if wanted[index] else 0):
                 key = (index, prepared.people.consumer(process), prepared.container(process))
                 number = numbers.setdefault(key, len(numbers))
                 if number == len(self.keys):
@@ -79,8 +81,9 @@ def byte_seconds(size: int, span_ns: int) -> float:
     return Resident(longs([0]), longs([span_ns]), longs([size])).byte_seconds
 
 
-def residency(columns: Pass, owner: Longs) -> dict[tuple[int, int], Resident]:
-    """What is resident by (owner, device of the pass); ``owner`` numbers the consumer of each pair.
+def residency(columns: Pass, owner: Longs, wanted: Sequence[bool]) -> dict[tuple[int, int], Resident]:
+    """What is resident by (owner, device of the pass) in the windows ``wanted``; ``owner`` numbers the
+    consumer of each pair.
 
     Each state of the node says what is resident; between two states, allocations and frees move it.
     """
@@ -97,6 +100,8 @@ def residency(columns: Pass, owner: Longs) -> dict[tuple[int, int], Resident]:
     window_of = np.searchsorted([prepared.first_pair for prepared in columns.windows], pair, side="right") - 1
     bounds = np.searchsorted(window_of, np.arange(len(columns.windows) + 1))
     for number, prepared in enumerate(columns.windows):
+        if not wanted[number]:
+            continue
         part = slice(int(bounds[number]), int(bounds[number + 1]))
         _window_residency(prepared, _Moves(*(column[part] for column in moves)), owner, found)
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuledger.attribution.gather import Pass, Prepared
 from gpuledger.attribution.pieces import is_open
@@ -129,19 +130,31 @@ def _crossing_borders(windows: Sequence[Prepared], samples: Samples) -> dict[int
 
 
 class Views:
-    """Look-up of what is known of a piece: the silicon's values and the processes' parts."""
+    """Look-up of what is known of a piece: the silicon's values and the processes' parts. Nothing is known of
+    devices that are ``done``."""
 
     def __init__(
-        self, columns: Pass, samples: Samples, mapped: CellMap, shares: Shares, lengths: Longs
+        self,
+        columns: Pass,
+        samples: Samples,
+        mapped: CellMap,
+        shares: Shares,
+        lengths: Longs,
+        done: npt.NDArray[np.bool_],
     ) -> None:
+        samples = samples.chosen(np.flatnonzero(~done[samples.device]))
+        rows = np.flatnonzero(~done[mapped.cells.device[shares.cell]])
+        shares = Shares(*(column[rows] for column in shares))
         self._columns = columns
         self._samples = samples
         self._cells = mapped.cells
         self._first = mapped.cells.first.tolist()
         self._piece = mapped.piece.tolist()
         self._cells_of: dict[tuple[int, int], list[int]] = {}
-        for cell, (place, piece) in enumerate(zip(mapped.cells.device.tolist(), self._piece, strict=True)):
-            self._cells_of.setdefault((place, piece), []).append(cell)
+        cells = np.flatnonzero(~done[mapped.cells.device])
+        places = mapped.cells.device[cells].tolist()
+        for cell, place in zip(cells.tolist(), places, strict=True):
+            self._cells_of.setdefault((place, self._piece[cell]), []).append(cell)
         self._shares: dict[int, list[tuple[int, ...]]] = {}
         for values in zip(*(column.tolist() for column in shares), strict=True):
             self._shares.setdefault(values[0], []).append(values)

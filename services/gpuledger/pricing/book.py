@@ -53,6 +53,7 @@ class PriceBook:
         self.active_from_ns = version.active_from_ns
         self.currency = version.currency
         self.entries = tuple(version.entries)
+        self.knows_profiles = any(entry.mig_profile for entry in version.entries)
         self._segments = [
             (entry, unit_price_segments(entry, version.currency, version.rates))
             for entry in sorted(version.entries, key=in_order)
