@@ -25,6 +25,7 @@ $(STAMPS)/venv: requirements-dev.lock pyproject.toml $(STAMPS)/system
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m gpuledger.agent.probes.prepare >/dev/null
+	@$(BIN)/python -m gpuledger.agent.byte_code
 	@touch $@
 
 $(STAMPS)/artifacts: $(addprefix services/gpuledger/localstack/,pom.xml artifacts.py classes.py) $(STAMPS)/venv

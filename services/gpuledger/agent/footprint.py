@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 SETTLED_S: Final = 20.0  # the schemas are registered, the first libraries probed, the first windows sent
-TRIM_S: Final = 60.0  # a trim takes a millisecond or two
+TRIM_S: Final = 15.0  # a trim takes a millisecond or two
 _DONT_NEED: Final = 4  # MADV_DONTNEED, asm-generic/mman-common.h
 
 

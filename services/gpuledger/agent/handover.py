@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from gpuledger.agent import byte_code
 from gpuledger.agent.runtime import Sources
 from gpuledger.agent.settings import AgentSettings
 from gpuledger.bus.access import BusAccess
@@ -26,6 +27,7 @@ ENVIRONMENT: Final = {
     # else move that limit up to 32 MB by itself, and keep as much
     "MALLOC_MMAP_THRESHOLD_": str(256 << 10),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 20),
+    "PYTHONNODEBUGRANGES": "1",  # a traceback names the line without the columns in it
 }
 
 
@@ -50,7 +52,8 @@ def become_lean(orders: Orders, arguments: Sequence[str]) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     environment = {**ENVIRONMENT, **os.environ}
-    os.execve(sys.executable, [sys.executable, "-m", LEAN_MODULE, str(fd), *arguments], environment)
+    command = [sys.executable, *byte_code.options(), "-m", LEAN_MODULE, str(fd), *arguments]
+    os.execve(sys.executable, command, environment)
 
 
 def take_over(fd: int) -> Orders:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuledger.agent.batches import TalliedBy, event_batch, sample_batch
 from gpuledger.agent.coarsen import Intervals
+from gpuledger.agent.distinct import values_of
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.events import NO_THREAD, Events, no_events
 from gpuledger.agent.measured import MeasuredPart
@@ -49,7 +50,7 @@ class PartMaker:
 
     def events(self, events: Events, intervals: Intervals, tallied: TalliedProcesses) -> EventBatch:
         """One record of these."""
-        here = np.unique(np.concatenate((events["process"][events["tid"] == NO_THREAD], intervals.process)))
+        here = values_of(np.concatenate((events["process"][events["tid"] == NO_THREAD], intervals.process)))
         found = [TalliedBy(p, by_agent=False, since_ns=at) for p, at in tallied.since(here.tolist()).items()]
         if self.coarsening == TALLY:
             found += [TalliedBy(p, by_agent=True, since_ns=self._window) for p in here.tolist()]

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from gpuledger.agent.coarsen import NO_INTERVALS, Intervals
+from gpuledger.agent.distinct import values_of
 from gpuledger.agent.events import NO_THREAD, Events, work_of
 from gpuledger.agent.outstanding import Pending
 from gpuledger.contract.columns import Longs
@@ -54,7 +55,7 @@ class TalliedProcesses:
         return rest
 
     def _note_stretches(self, rows: Events) -> None:
-        for process in np.unique(rows["process"]).tolist():
+        for process in values_of(rows["process"]).tolist():
             mine = rows[rows["process"] == process]
             first, last = int((mine["time_ns"] - mine["span_ns"]).min()), int(mine["time_ns"].max())
             since, until = self._stretch.get(process, (first, first))
@@ -77,7 +78,7 @@ class TalliedProcesses:
         if self._carried:
             launch, wait = work_of(events)
             rows = events[launch | wait]
-            packed = np.unique(rows["process"] * _DEVICES + (rows["device"] + 1))
+            packed = values_of(rows["process"] * _DEVICES + (rows["device"] + 1))
             for key in packed.tolist():
                 self._carried.pop((key // _DEVICES, key % _DEVICES - 1), None)
 
