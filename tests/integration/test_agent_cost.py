@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.byte_code import OPTION, options
+from gpuledger.agent.byte_code import OPTION, WHAT_AN_AGENT_HAS, options
 from gpuledger.localstack import free_port
 from tests.support.kube_api import NODES, KubeApi, node
 from tests.support.kubelet import Kubelet
@@ -93,7 +93,7 @@ def test_byte_code_is_prepared_once_and_then_read(tmp_path: Path) -> None:
     say([sys.executable, "-m", "gpuledger.agent.byte_code"])
     assert say(ask) == str([OPTION])
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    lean = say([sys.executable, "-v", OPTION, "-c", "import gpuledger.agent.lean, gpuledger.agent.runtime"])
+    lean = say([sys.executable, "-v", OPTION, "-c", WHAT_AN_AGENT_HAS])
     assert "# code object from '" in lean
     assert "# code object from /" not in lean, "a module was compiled anew"
 

@@ -18,7 +18,7 @@ LEVEL: Final = 2  # no asserts, no docstrings
 OPTION: Final = "-OO"
 _NO_WRITING: Final = "PYTHONDONTWRITEBYTECODE"
 _LEAN: Final = Path(__file__).with_name("lean.py")
-_WHAT_AN_AGENT_HAS: Final = """
+WHAT_AN_AGENT_HAS: Final = """
 from gpuledger.bus.bare_client import bare_client
 bare_client()
 import gpuledger.agent.footprint, gpuledger.agent.handover, gpuledger.agent.lean, gpuledger.agent.metrics
@@ -35,7 +35,7 @@ def options() -> list[str]:
 def prepare() -> int:
     """Write the byte code of what an agent imports, where folders can be written to; an exit status."""
     writing = {name: value for name, value in os.environ.items() if name != _NO_WRITING}
-    return subprocess.run([sys.executable, OPTION, "-c", _WHAT_AN_AGENT_HAS], env=writing).returncode
+    return subprocess.run([sys.executable, OPTION, "-c", WHAT_AN_AGENT_HAS], env=writing).returncode
 
 
 if __name__ == "__main__":
