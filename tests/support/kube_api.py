@@ -85,6 +85,12 @@ class KubeApi:
         with self._lock:
             self._note(path, "BOOKMARK", {"metadata": {}})
 
+    def become(self, *paths: str) -> None:
+        """A server of another version: it has these paths, and nothing of before."""
+        with self._lock:
+            self._objects = {path: {} for path in paths}
+        self.forget()
+
     def forget(self) -> None:
         """Compact: who watches from before now is told 410."""
         with self._lock:

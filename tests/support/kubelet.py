@@ -39,10 +39,14 @@ class Kubelet:
                 made.devices.add(resource_name=resource, device_ids=[device])
         return made
 
-    def claim(self, name: str, claim: str, device: str, driver: str = "gpu.nvidia.com") -> None:
+    def claim(
+        self, name: str, claim: str, device: str, driver: str = "gpu.nvidia.com", share: str = ""
+    ) -> None:
         """A pod with a device of a resource claim."""
         dynamic = self.give(name).dynamic_resources.add(claim_name=claim, claim_namespace="research")
-        dynamic.claim_resources.add(driver_name=driver, pool_name="node-a", device_name=device)
+        dynamic.claim_resources.add(
+            driver_name=driver, pool_name="node-a", device_name=device, share_id=share
+        )
 
     def release(self, name: str) -> None:
         """The pod is not listed any more."""

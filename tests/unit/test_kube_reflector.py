@@ -11,7 +11,7 @@ from gpuledger.contract.clock import ManualClock
 from gpuledger.contract.errors import ConfigError, Unavailable
 from gpuledger.kube import KubeAccess, KubeClient, Reflector
 from gpuledger.kube.reflector import KEEP_GONE_NS
-from tests.support.kube_api import PODS, KubeApi, pod
+from tests.support.kube_api import PODS, SLICES, KubeApi, pod
 from tests.support.waiting import until
 
 
@@ -230,3 +230,45 @@ def test_inside_a_cluster_the_service_account_lets_us_in(monkeypatch: pytest.Mon
     assert access.url == "https://[fd00::1]:6443"
     assert access.verify
     assert access.token_file is not None
+
+
+OLD = "/apis/resource.k8s.io/v1beta1/resourceslices"
+OLDER = "/apis/resource.k8s.io/v1alpha3/resourceslices"
+
+
+def test_an_older_server_is_asked_by_its_own_versions_and_an_upgraded_one_by_the_newest(
+    clock: ManualClock,
+) -> None:
+    api = KubeApi(paths=(OLDER,))
+    client = KubeClient(api.access)
+    made = Reflector(client, SLICES, name_of, clock, {}, [OLD, OLDER])
+    try:
+        api.put(OLDER, pod("1", "old"))
+        made.start()
+        until(lambda: names(made) == ["old"])
+        assert not made.is_absent
+        assert made.problem == ""
+        api.down()
+        api.become(SLICES)
+        api.put(SLICES, pod("2", "new"))
+        api.up()
+        until(lambda: names(made) == ["new"])
+    finally:
+        made.stop()
+        client.close()
+        api.close()
+
+
+def test_a_server_that_has_none_of_the_versions_has_no_such_objects(clock: ManualClock) -> None:
+    api = KubeApi(paths=(PODS,))
+    client = KubeClient(api.access)
+    made = Reflector(client, SLICES, name_of, clock, {}, [OLD, OLDER])
+    try:
+        made.start()
+        until(lambda: made.is_absent)
+        assert [api.count(path, watch=False) > 0 for path in (SLICES, OLD, OLDER)] == [True] * 3
+        assert made.objects() is None
+    finally:
+        made.stop()
+        client.close()
+        api.close()

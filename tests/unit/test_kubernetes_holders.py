@@ -228,6 +228,60 @@ def test_a_claim_that_could_mean_several_instances_is_not_guessed() -> None:
     assert held(holders(claimed("gpu-1-mig-1g12gb-19-0")), with_instances("1g.12gb", "1g.12gb")) == []
 
 
+def placed(*places: tuple[int, int, str]) -> list[Device]:
+    """GPU 0, its instances of that (first slot, slots, profile) each, and GPU 1 whole."""
+    there = with_instances(*(profile for _, _, profile in places))
+    for instance, (start, size, _) in zip(there[1:-1], places, strict=True):
+        instance.placement_start, instance.placement_size = start, size
+    return there
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("gpu-1-mig-19-4-1", 2),  # static: profile's id, first slot, slots
+        ("gpu-1-mig-19-0-1", 1),
+        ("gpu-1-mig-9-0-4", None),  # nobody lies so
+        ("gpu-1-mig-20-5-1", 3),
+        ("gpu-1-mig-1g12gb-me-20-5", 3),  # dynamic: profile, its id, first slot
+        ("gpu-1-mig-1g12gb-19-4", 2),
+        ("gpu-0-mig-19-0-1", None),
+    ],
+)
+def test_a_claim_without_a_slice_means_the_instance_on_the_slots_that_its_name_says(
+    name: str, device: int | None
+) -> None:
+    there = placed((0, 1, "1g.12gb"), (4, 1, "1g.12gb"), (5, 1, "1g.12gb+me"))
+    expected = [] if device is None else [(U1, device, 1)]
+    assert held(holders(claimed(name)), there) == expected
+    of_parent = SliceDevice(parent_uuid=uuid(0), profile="1g.12gb")
+    if "g12gb" in name:
+        slices = {("gpu.nvidia.com", "node-a", name): of_parent}
+        assert held(holders(claimed(name), slices=slices), there) == expected
+
+
+@pytest.mark.parametrize("name", ["gpu-1-mig-1g12gb-me-20-0", "gpu-1-mig-1g12gb-me-all-20-0"])
+def test_a_profile_with_media_engines_is_known_by_its_name_where_no_slots_are_told(name: str) -> None:
+    there = with_instances("1g.12gb", "1g.12gb+me", "1g.12gb+me.all")
+    assert held(holders(claimed(name)), there)[0][1] == (3 if "all" in name else 2)
+
+
+def test_shares_of_a_device_that_one_container_has_are_slots_of_it() -> None:
+    shares = [
+        ClaimDevice("research/c", "gpu.nvidia.com", "node-a", "gpu-1", share) for share in ("a", "b", "a")
+    ]
+    assert held(holders(Allocation("research", "train-0", "main", (), tuple(shares)))) == [(U1, 0, 2)]
+
+
+def test_hami_s_own_mig_instances_are_found_by_gpu_and_memory() -> None:
+    """HAMi writes template and place in brackets, which are numbers of its own."""
+    note = {"hami.io/vgpu-devices-allocated": f"{uuid(0)}[1-0],NVIDIA,20480,0:;"}
+    found = holders(pods=[facts(pod(U1, metadata={"annotations": note}))])
+    assert held(found, with_instances("1g.10gb", "2g.20gb", "3g.40gb")) == [(U1, 2, 1)]
+    assert held(found, with_instances("2g.20gb", "2g.20gb")) == [], "which of two is not guessed"
+    assert held(found, devices()) == []
+
+
 @pytest.mark.parametrize("nested", [True, False])
 def test_a_slice_says_its_devices_in_both_versions_of_the_api(nested: bool) -> None:
     attributes = {

@@ -100,6 +100,20 @@ def test_the_agent_has_the_capabilities_that_it_names_here_and_in_the_compose_fi
     assert set(capabilities["add"]) == {one.name for one in NEEDED}
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_agent_that_asks_the_kubelet_alone_may_read_its_list_of_pods_and_nothing_else(
+    version: str,
+) -> None:
+    for item in objects("agent-kubelet.yaml"):
+        kubernetes_validate.validate(item, version, strict=True)
+    role, binding = objects("agent-kubelet.yaml")
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["nodes/pods", "nodes/proxy"], "verbs": ["get"]}
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == one("agent.yaml", "ClusterRoleBinding")["subjects"]
+
+
 def test_the_inventory_is_no_root_and_has_no_capability() -> None:
     pod, container = pod_of("inventory.yaml"), container_of("inventory.yaml")
     assert pod["securityContext"]["runAsNonRoot"]

@@ -125,6 +125,24 @@ def test_what_can_be_given_out_is_asked_anew_from_time_to_time(
     assert found.devices(devices())[0].replicas == 4
 
 
+def test_slices_of_a_cluster_before_1_34_are_known(kubelet: Kubelet, clock: ManualClock) -> None:
+    beta = SLICES.replace("/v1/", "/v1beta1/")
+    api = KubeApi(paths=(PODS, NODES, beta))
+    pods = ApiPods(KubeClient(api.access), "node-a", clock)
+    source = KubernetesHolders(PodResources(kubelet.socket), pods, clock, lambda uids: uids)
+    pods.start()
+    try:
+        api.put(PODS, pod(U1))
+        device = {"name": "gpu-9", "basic": {"attributes": {"uuid": {"string": uuid(1)}}}}
+        where = {"nodeName": "node-a", "driver": "gpu.nvidia.com", "pool": {"name": "node-a"}}
+        api.put(beta, {"metadata": {"uid": "s", "name": "s"}, "spec": {**where, "devices": [device]}})
+        kubelet.claim("train-0", "one", "gpu-9")
+        until(lambda: held(source) == [(U1, 1)])
+    finally:
+        source.stop()
+        api.close()
+
+
 def test_the_node_s_labels_and_its_slices_are_known(
     source: KubernetesHolders, kubelet: Kubelet, api: KubeApi
 ) -> None:

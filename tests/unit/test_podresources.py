@@ -49,8 +49,8 @@ def test_a_container_without_devices_is_left_out(kubelet: Kubelet, client: PodRe
 
 
 def test_a_claim_says_driver_pool_and_device(kubelet: Kubelet, client: PodResources) -> None:
-    kubelet.claim("train-0", "one-gpu", "gpu-0")
-    claim = ClaimDevice("research/one-gpu", "gpu.nvidia.com", "node-a", "gpu-0")
+    kubelet.claim("train-0", "one-gpu", "gpu-0", share="share-7")
+    claim = ClaimDevice("research/one-gpu", "gpu.nvidia.com", "node-a", "gpu-0", "share-7")
     assert client.list()[0].claims == (claim,)
 
 

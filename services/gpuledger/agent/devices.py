@@ -20,7 +20,7 @@ _FORMS = tuple(
         rf"MIG-(?P<uuid>GPU-{_UUID})/(?P<gpu_instance>{_NUMBER})/(?P<compute_instance>{_NUMBER}){_REPLICA}",
         rf"(?P<uuid>(?:GPU|MIG)-{_UUID}){_REPLICA}",
         rf"nvidia(?P<index>{_NUMBER})(?:/gi(?P<gpu_instance>{_NUMBER}))?(?:/vgpu(?P<replica>{_SLOT}))?",
-        rf"gpu-(?P<index>{_NUMBER})(?:-mig-\w+-\d+-\d+)?",
+        rf"gpu-(?P<index>{_NUMBER})(?:-mig-[\w-]+-\d+-\d+)?",
     )
 )
 

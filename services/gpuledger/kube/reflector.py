@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -41,7 +41,9 @@ class Gone(NamedTuple, Generic[T]):
 class Reflector(Generic[T]):
     """Objects at ``path`` by uid, each as ``reduce`` makes it of the JSON (None: not wanted).
 
-    One thread keeps the copy; all else may be called from any thread. It borrows the client.
+    ``older``: where the same objects are on servers that have no such path, in the order in which they are
+    tried; the path is tried again after the last of them, for servers are upgraded. One thread keeps the
+    copy; all else may be called from any thread. It borrows the client.
     """
 
     def __init__(
@@ -51,7 +53,10 @@ class Reflector(Generic[T]):
         reduce: Callable[[dict[str, Any]], T | None],
         clock: Clock,
         parameters: Mapping[str, str] | None = None,
+        older: Sequence[str] = (),
     ) -> None:
+        self._paths = (path, *older)
+        self._missed = 0  # paths in a row that were not there
         self._client = client
         self._path = path
         self._reduce = reduce
@@ -107,6 +112,7 @@ class Reflector(Generic[T]):
                 if not self._version:
                     self._list()
                 self._absent = False
+                self._missed = 0
                 self._problem = ""
                 pause_s = FIRST_PAUSE_S
                 self._watch()
@@ -116,7 +122,15 @@ class Reflector(Generic[T]):
             except Unavailable as error:
                 if self._stop.is_set():
                     return
-                self._absent = isinstance(error, Refusal) and error.status == HTTPStatus.NOT_FOUND
+                if isinstance(error, Refusal) and error.status == HTTPStatus.NOT_FOUND:
+                    self._missed += 1
+                    self._path = self._paths[self._missed % len(self._paths)]
+                    self._version = ""
+                    if self._missed % len(self._paths):
+                        continue
+                    self._absent = True
+                else:
+                    self._absent = False
                 if not self._problem:
                     _log.warning("watch_failed", path=self._path, error=str(error))
                 self._problem = str(error)

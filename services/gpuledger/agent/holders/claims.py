@@ -1,7 +1,9 @@
 """Devices of resource claims (dynamic resource allocation): from a pool's device to NVML's.
 
 ResourceSlices say a device's uuid, or for a MIG instance that is made only when it is asked for, its GPU's
-uuid and its profile. Where no slice is known, the NVIDIA driver's own names say index and profile.
+uuid and its profile. Where no slice is known, the NVIDIA driver's own names say which it is (deviceinfo.go):
+gpu-<minor>, for a static MIG instance gpu-<minor>-mig-<profile's id>-<first slot>-<slots>, for a dynamic one
+gpu-<minor>-mig-<profile>-<profile's id>-<first slot>. NVML says who lies on those slots.
 """
 
 from __future__ import annotations
@@ -13,9 +15,13 @@ from typing import Any
 
 from gpuledger.agent.devices import DeviceRef, parse_device_id
 from gpuledger.agent.holders.podresources import ClaimDevice
+from gpuledger.agent.holders.source import NOT_PLACED, InstanceRef
 
 DRIVER_DOMAIN = "nvidia.com"  # other vendors' drivers name their devices gpu-0 as well
-_MIG_NAME = re.compile(r"gpu-(\d+)-mig-(\w+?)-\d+-\d+")
+_STATIC = re.compile(r"gpu-([0-9]{1,4})-mig-[0-9]{1,4}-([0-9]{1,3})-([0-9]{1,3})")
+_DYNAMIC = re.compile(
+    r"gpu-([0-9]{1,4})-mig-([0-9]{1,2}g[0-9a-z]*(?:-[a-z]{1,16}){0,4})-[0-9]{1,4}-([0-9]{1,3})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +35,10 @@ class SliceDevice:
 
 @dataclass(frozen=True, slots=True)
 class ClaimTarget:
-    """The device that a claim means: ``ref``, or with a ``profile`` the instance of that profile on it."""
+    """The device that a claim means: ``ref``, or with an ``instance`` that one on it."""
 
     ref: DeviceRef
-    profile: str = ""
+    instance: InstanceRef | None = None
 
 
 Slices = Mapping[tuple[str, str, str], SliceDevice]
@@ -60,11 +66,18 @@ def target_of(claim: ClaimDevice, slices: Slices) -> ClaimTarget | None:
     known = slices.get((claim.driver, claim.pool, claim.device))
     if known is not None and known.uuid:
         return ClaimTarget(DeviceRef(uuid=known.uuid))
+    static, dynamic = _STATIC.fullmatch(claim.device), _DYNAMIC.fullmatch(claim.device)
+    named = static or dynamic
     if known is not None and known.parent_uuid and known.profile:
-        return ClaimTarget(DeviceRef(uuid=known.parent_uuid), known.profile)
-    mig = _MIG_NAME.fullmatch(claim.device)
-    if mig is not None:
-        return ClaimTarget(DeviceRef(index=int(mig[1])), mig[2])
+        start = int(dynamic[3]) if dynamic is not None else NOT_PLACED
+        return ClaimTarget(DeviceRef(uuid=known.parent_uuid), InstanceRef(known.profile, start))
+    if named is not None:
+        instance = (
+            InstanceRef("", int(static[2]), int(static[3]))
+            if static is not None
+            else InstanceRef(named[2], int(named[3]))
+        )
+        return ClaimTarget(DeviceRef(index=int(named[1])), instance)
     ref = parse_device_id(claim.driver, claim.device)
     return None if ref == DeviceRef() else ClaimTarget(ref)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuledger.agent.devices import DeviceRef, parse_device_id
-from gpuledger.agent.holders.claims import Slices, target_of
+from gpuledger.agent.holders.claims import ClaimTarget, Slices, target_of
 from gpuledger.agent.holders.podresources import Allocation
 from gpuledger.agent.holders.pods import ContainerFacts, PodFacts
 from gpuledger.agent.holders.sharing import device_key, is_share, sharing_of
-from gpuledger.agent.holders.source import FINISHED_PHASES, HeldDevice, Holders
+from gpuledger.agent.holders.source import FINISHED_PHASES, HeldDevice, Holders, InstanceRef
 from gpuledger.contract.records import NodeLayout
 
 MPS_PERCENTAGE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
@@ -20,6 +20,8 @@ HAMI_DEVICES = "hami.io/vgpu-devices-allocated"
 HAMI_CORES = "nvidia.com/gpucores"  # percent of a device's multiprocessors, as the pod asked for
 HAMI_MEMORY = "nvidia.com/gpumem"  # MiB
 BYTES_PER_MIB = 1 << 20
+MIB_PER_GB = 1 << 10
+_HAMI_MIG = re.compile(r"(GPU-[0-9a-fA-F-]{36})\[[0-9]{1,4}-[0-9]{1,4}\]")
 _PERCENT = re.compile(r"\d{1,3}(?:\.\d{1,6})?")
 _NUMBER = re.compile(r"\d{1,9}")
 
@@ -138,21 +140,27 @@ def _mps_percentage(container: ContainerFacts, slots: int, replicas: int | None)
 
 
 def _by_claims(allocation: Allocation, facts: PodFacts, slices: Slices) -> Iterable[HeldDevice]:
+    shares: dict[tuple[str, ClaimTarget], set[str]] = {}
     for claim in allocation.claims:
         target = target_of(claim, slices)
         if target is not None:
-            yield HeldDevice(
-                consumer=facts.pod.uid,
-                device=target.ref,
-                container=allocation.container,
-                resource_name=claim.driver,
-                mig_profile=target.profile,
-            )
+            shares.setdefault((claim.driver, target), set()).add(claim.share)
+    for (driver, target), ids in shares.items():
+        yield HeldDevice(
+            consumer=facts.pod.uid,
+            device=target.ref,
+            container=allocation.container,
+            resource_name=driver,
+            slots=len(ids),
+            instance=target.instance,
+        )
 
 
 def _by_hami(facts: PodFacts) -> Iterable[HeldDevice]:
     """HAMi chooses devices itself and writes them on the pod: 'uuid,type,MiB,percent:' for each device, ';'
-    after each container. The ids that the kubelet lists are others."""
+    after each container. The ids that the kubelet lists are others. For a MIG instance that it makes itself
+    it writes the GPU, and in brackets its own numbers of template and place, which NVML does not know: the
+    memory says which profile it is."""
     containers = facts.pod.annotations.get(HAMI_DEVICES, "").split(";")
     names = [container.name for container in facts.containers]
     for number, text in enumerate(containers):
@@ -160,7 +168,8 @@ def _by_hami(facts: PodFacts) -> Iterable[HeldDevice]:
             parts = entry.split(",")
             if len(parts) != 4:
                 continue
-            ref = parse_device_id("", parts[0])
+            dynamic = _HAMI_MIG.fullmatch(parts[0])
+            ref = parse_device_id("", dynamic[1] if dynamic is not None else parts[0])
             cores, memory = _percent(parts[3]), _number(parts[2])
             if ref.uuid is None:
                 continue
@@ -172,6 +181,7 @@ def _by_hami(facts: PodFacts) -> Iterable[HeldDevice]:
                 share_numerator=int(cores * 1000) if cores else 0,
                 share_denominator=100_000 if cores else 0,
                 memory_limit_bytes=None if memory is None else memory * BYTES_PER_MIB,
+                instance=None if dynamic is None else InstanceRef(memory_gb=-(-(memory or 0) // MIB_PER_GB)),
             )
 
 
@@ -192,6 +202,6 @@ def _order(held: HeldDevice) -> tuple[object, ...]:
         held.container,
         held.resource_name,
         device_key(held.device),
-        held.mig_profile,
+        held.instance or InstanceRef(),
         held.slots,
     )

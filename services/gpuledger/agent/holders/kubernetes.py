@@ -24,6 +24,8 @@ POLL_S = 1.0  # a holder that changes is seen within a second
 ALLOCATABLE_NS = 10 * NS_PER_S  # what can be given out changes with the device plugin's configuration
 KUBELET_PODS_NS = 2 * NS_PER_S  # the kubelet's list has no watch; it answers from memory
 STOP_S = 7.0  # above a call's own limit
+SLICES = "/apis/resource.k8s.io/{}/resourceslices"
+OLDER = ("v1beta2", "v1beta1")  # v1 came with Kubernetes 1.34, the others with 1.33 and 1.32
 MAX_CGROUP_DEPTH = 8  # kubelets nest pods three deep, nodes in containers some more
 
 _log = EventLog(__name__)
@@ -66,7 +68,7 @@ class ApiPods:
         self._pods = Reflector(client, "/api/v1/pods", pod_facts, clock, where)
         self._nodes = Reflector(client, "/api/v1/nodes", layout_of_node, clock, itself)
         self._slices = Reflector(
-            client, "/apis/resource.k8s.io/v1/resourceslices", slice_devices, clock, where
+            client, SLICES.format("v1"), slice_devices, clock, where, [SLICES.format(v) for v in OLDER]
         )
 
     def start(self) -> None:

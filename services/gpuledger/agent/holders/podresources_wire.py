@@ -27,6 +27,8 @@ class ClaimDevice:
     driver: str
     pool: str
     device: str
+    share: str = ""
+    """Which share of a device that several claims have (consumable capacity); empty where it has it whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def _claims(container: bytes) -> Iterator[ClaimDevice]:
     for claim in _all(container, 5):
         name = f"{_text(claim, 3)}/{_text(claim, 2)}"
         for resource in _all(claim, 4):
-            yield ClaimDevice(name, _text(resource, 2), _text(resource, 3), _text(resource, 4))
+            yield ClaimDevice(name, *(_text(resource, number) for number in (2, 3, 4, 5)))
 
 
 def _text(message: bytes, number: int) -> str:

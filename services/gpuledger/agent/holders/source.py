@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gpuledger.agent.devices import DeviceRef
 from gpuledger.contract.records import Device, Holder, Keeper, NodeLayout, Pod
@@ -12,6 +13,21 @@ from gpuledger.contract.records import Device, Holder, Keeper, NodeLayout, Pod
 _TOLD = ("instance_id", "instance_type", "capacity_type", "region", "zone", "node_pool", "gpu_count")
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """Only these phases end a holding; kubelets listed completed pods for years (kubernetes#119423)."""
+
+
+NOT_PLACED = -1
+_MEMORY = re.compile(r"[0-9]{1,2}g\.([0-9]{1,4})gb")
+
+
+class InstanceRef(NamedTuple):
+    """A MIG instance of a GPU by its profile's name and the slots that it lies on, as far as they are told:
+    ``profile`` empty, ``start`` `NOT_PLACED`, ``size`` 0 where not. ``memory_gb``: it is of the smallest
+    profile there that has as much."""
+
+    profile: str = ""
+    start: int = NOT_PLACED
+    size: int = 0
+    memory_gb: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +44,8 @@ class HeldDevice:
     mps_percentage: float | None = None
     memory_limit_bytes: int | None = None
     consumer_kind: str = "pod"
-    mig_profile: str = ""
-    """Where set, ``device`` is a GPU and the instance of that profile on it is meant."""
+    instance: InstanceRef | None = None
+    """Where set, ``device`` is a GPU and that instance on it is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +105,8 @@ class Holders:
         found: dict[tuple[str, str, int, str], Holder] = {}
         for held in self.held:
             position = (
-                find_instance(devices, held.device, held.mig_profile)
-                if held.mig_profile
+                find_instance(devices, held.device, held.instance)
+                if held.instance is not None
                 else find_device(devices, held.device)
             )
             if position is None or held.consumer in finished:
@@ -149,24 +165,46 @@ def _number(device: Device) -> int:
     return device.minor if device.minor >= 0 else device.index
 
 
-def find_instance(devices: list[Device], gpu: DeviceRef, profile: str) -> int | None:
-    """Position of the only MIG instance on ``gpu`` that can be of ``profile``; None where several can.
+def find_instance(devices: list[Device], gpu: DeviceRef, wanted: InstanceRef) -> int | None:
+    """Position of the only MIG instance on ``gpu`` that can be the wanted one; None where several can.
 
-    Drivers and tools round the memory in a profile's name differently (1g.11gb, 1g12gb): where no name is
-    equal, the number of slices decides.
+    Where NVML says on which slots the instances lie, those decide. Else the profile: drivers and tools round
+    the memory in its name differently (1g.11gb, 1g12gb), and where no name is equal, the number of slices
+    decides.
     """
     parent = find_device(devices, gpu)
     if parent is None:
         return None
     there = [i for i, device in enumerate(devices) if device.parent_uuid == devices[parent].uuid]
-    wanted = profile.replace(".", "")
+    if wanted.start != NOT_PLACED and all(devices[i].placement_start != NOT_PLACED for i in there):
+        placed = [
+            i
+            for i in there
+            if devices[i].placement_start == wanted.start and wanted.size in (0, devices[i].placement_size)
+        ]
+        return placed[0] if len(placed) == 1 else None
+    if not wanted.profile:
+        return _by_memory(devices, there, wanted.memory_gb)
+    profile = _plain(wanted.profile)
     for same in (
-        [i for i in there if devices[i].mig_profile.replace(".", "") == wanted],
-        [i for i in there if devices[i].mig_profile.partition("g")[0] == wanted.partition("g")[0]],
+        [i for i in there if _plain(devices[i].mig_profile) == profile],
+        [i for i in there if devices[i].mig_profile.partition("g")[0] == profile.partition("g")[0]],
     ):
         if same:
             return same[0] if len(same) == 1 else None
     return None
+
+
+def _by_memory(devices: list[Device], there: list[int], least_gb: int) -> int | None:
+    sizes = {i: int(match[1]) for i in there if (match := _MEMORY.match(devices[i].mig_profile))}
+    enough = [i for i, size in sizes.items() if least_gb and size >= least_gb]
+    same = [i for i in enough if sizes[i] == min(sizes[j] for j in enough)]
+    return same[0] if len(same) == 1 else None
+
+
+def _plain(profile: str) -> str:
+    """A profile's name without what names of Kubernetes may not hold: 1g.12gb+me is 1g12gb-me there."""
+    return re.sub(r"[^0-9a-z]", "", profile.lower())
 
 
 def _with_sharing(device: Device, entry: DeviceSharing) -> Device:
