@@ -2,7 +2,8 @@
 
 import pytest
 
-from gpuledger.agent.consumers import ConsumerRef, consumer_from_cgroup
+from gpuledger.agent.cgroups import process_cgroup1_paths
+from gpuledger.agent.consumers import ConsumerRef, consumer_from_cgroup, consumer_of_process
 
 ID = "b4e317bd39909d5ac856daeb2e17af4d2a80563cbaf7fd338ae59e78a6f3770e"
 UID = "5e481006-5948-46b8-9e5a-2c99ddac1c12"
@@ -123,3 +124,37 @@ def test_whoever_owns_a_cgroup_pays_for_what_it_is_called_below(path: str, owner
 )
 def test_a_cluster_inside_a_container_or_below_its_runtime_has_its_pods(path: str) -> None:
     assert consumer_from_cgroup(path) == ConsumerRef("pod", UID, ID)
+
+
+JOB_OF_V1 = """\
+13:name=systemd:/user.slice/user-1000.slice/user@1000.service/slurm/uid_0/job_7
+12:cpu,cpuacct:/system.slice/slurmd.service
+5:devices:/slurm/uid_1000/job_42/step_0/task_0
+4:freezer:/slurm/uid_1000/job_42/step_0
+1:name=elogind:/slurm/uid_0/job_9
+0::/system.slice/slurmd.service
+"""
+
+
+def test_the_paths_of_version_1_are_those_of_controllers_and_that_of_the_devices_is_first() -> None:
+    assert process_cgroup1_paths(JOB_OF_V1) == (
+        "/slurm/uid_1000/job_42/step_0/task_0",
+        "/system.slice/slurmd.service",
+        "/slurm/uid_1000/job_42/step_0",
+    )
+    assert process_cgroup1_paths("0::/kubepods/pod1\n") == ()
+    assert process_cgroup1_paths("\n:\n1\n") == ()
+
+
+def test_where_the_version_2_path_says_a_unit_only_that_of_version_1_says_the_job() -> None:
+    old = process_cgroup1_paths(JOB_OF_V1)
+    assert consumer_of_process("/system.slice/slurmd.service", old) == slurm("42")
+    assert consumer_of_process("/", [f"/kubepods/besteffort/pod{UID}/{ID}"]) == ConsumerRef("pod", UID, ID)
+    assert consumer_of_process(None, [f"/docker/{ID}"]) == ConsumerRef("container", ID, ID)
+
+
+def test_what_version_2_says_of_pods_jobs_and_containers_stands() -> None:
+    pod = f"/kubepods/besteffort/pod{UID}/{ID}"
+    assert consumer_of_process(pod, ["/slurm/uid_1000/job_42/step_0"]) == ConsumerRef("pod", UID, ID)
+    assert consumer_of_process("/system.slice/a.service", ["/system.slice/b.service"]) == unit("a.service")
+    assert consumer_of_process("/", []) is None

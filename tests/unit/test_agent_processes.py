@@ -284,3 +284,22 @@ def test_the_real_reader_tells_the_end_of_a_watched_process(reader: ProcReader) 
     reader.watch(child.pid)
     assert reader.ended() == [child.pid], "one that was gone before it was watched"
     reader.close()
+
+
+def test_a_job_that_only_cgroup_v1_knows_is_the_jobs() -> None:
+    reader = StatedProcesses()
+    reader.paths[9] = "/system.slice/slurmd.service"
+    reader.facts[1] = ProcessFacts(30 * MS, 9, cgroup1_paths=("/slurm/uid_1000/job_42/step_0",))
+    processes = table(reader)
+    record = processes.describe(int(processes.resolve(raw(S, cgroup_id=9), 0)["process"][0]), Names(), 0)
+    assert (record.consumer_kind, record.consumer) == ("slurm_job", "42")
+
+
+def test_the_cgroups_of_v1_are_read_with_all_else(tmp_path: Path) -> None:
+    directory = tmp_path / "7"
+    directory.mkdir()
+    (directory / "stat").write_text(f"7 (a) {' '.join(['S', *['0'] * 18, '12345', '0', '0'])}")
+    (directory / "cgroup").write_text("5:devices:/slurm/uid_1000/job_42/step_0\n0::/\n")
+    facts = ProcReader(root=tmp_path).look(7)
+    assert facts is not None
+    assert facts.cgroup1_paths == ("/slurm/uid_1000/job_42/step_0",)

@@ -81,6 +81,17 @@ def _written(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
+def process_cgroup1_paths(cgroup: str) -> tuple[str, ...]:
+    """The paths of a process in hierarchies of cgroup v1 from its /proc/PID/cgroup, each once: first that of
+    the devices, which schedulers bound. Named ones have no controller, and systemd gives its own to users."""
+    found = {}
+    for line in cgroup.splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controllers and not controllers.startswith("name="):
+            found[controllers] = path.removesuffix(" (deleted)")
+    return tuple(dict.fromkeys(found[names] for names in sorted(found, key=lambda names: names != "devices")))
+
+
 class CgroupPaths:
     """Resolves cgroup ids; holds one descriptor of the mount. Not thread-safe.
 

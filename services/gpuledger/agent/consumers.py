@@ -10,6 +10,7 @@ where several slurmd share a host), at the root or in system.slice; systemd.slic
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuledger.agent.identity import container_from_cgroup, first_container, pod_from_cgroup, user_slice
@@ -48,6 +49,17 @@ def consumer_from_cgroup(path: str) -> ConsumerRef | None:
         return ConsumerRef(CONTAINER, container, container)
     unit = systemd_unit(path)
     return None if unit is None else ConsumerRef(SYSTEMD, unit)
+
+
+def consumer_of_process(path: str | None, cgroup1_paths: Iterable[str]) -> ConsumerRef | None:
+    """The consumer by the cgroup v2 path, and on hosts with both versions by those of v1 where that one says
+    no more than a unit of systemd: Slurm's cgroup/v1 plugin, and Kubernetes on such hosts, know v1 alone."""
+    found = None if path is None else consumer_from_cgroup(path)
+    if found is None or found.kind == SYSTEMD:
+        for legacy in map(consumer_from_cgroup, cgroup1_paths):
+            if legacy is not None and legacy.kind != SYSTEMD:
+                return legacy
+    return found
 
 
 def slurm_job(path: str) -> str | None:

@@ -12,7 +12,7 @@ import select
 from pathlib import Path
 from typing import Final
 
-from gpuledger.agent.cgroups import CgroupPaths
+from gpuledger.agent.cgroups import CgroupPaths, process_cgroup1_paths
 from gpuledger.agent.ordinals import ENVIRONMENT_NAMES
 from gpuledger.agent.probes.libraries import library_ranges
 from gpuledger.agent.process_reader import ProcessFacts
@@ -48,6 +48,7 @@ class ProcReader:
             minors=self._minors(pid),
             opened=self._opened(pid),
             program=self._program(pid),
+            cgroup1_paths=self._cgroup1_paths(pid),
         )
 
     def cgroup_path(self, cgroup_id: int) -> str | None:
@@ -105,6 +106,13 @@ class ProcReader:
             return (self._root / str(pid) / "comm").read_bytes().decode("utf-8", "replace").rstrip("\n")
         except OSError:
             return ""
+
+    def _cgroup1_paths(self, pid: int) -> tuple[str, ...]:
+        try:
+            text = (self._root / str(pid) / "cgroup").read_bytes().decode("utf-8", "replace")
+        except OSError:
+            return ()
+        return process_cgroup1_paths(text)
 
     def _program(self, pid: int) -> str:
         try:

@@ -20,6 +20,8 @@ class ProcessFacts:
     """Device nodes that it has open; of either the minor numbers."""
     program: str = ""
     """Name of the file that it runs, as the kernel has it; ``name`` is what it calls itself."""
+    cgroup1_paths: tuple[str, ...] = ()
+    """Where it is in hierarchies of cgroup v1 beside that of v2."""
 
 
 class ProcessReader(Protocol):

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpuledger.agent.consumers import IN_CONTAINER, consumer_from_cgroup
+from gpuledger.agent.consumers import IN_CONTAINER, consumer_of_process
 from gpuledger.agent.distinct import distinct, first_rows
 from gpuledger.agent.events import Events, OperationSet
 from gpuledger.agent.evidence import DeviceEvidence, Witness
@@ -219,7 +219,8 @@ class ProcessTable:
         key = (pid, self._tick(start_ns), cgroup_id)
         if key in self._by_key and self._known[self._by_key[key]].ended_ns is None:
             return self._known[self._by_key[key]]
-        kind, consumer, container = self._consumer(pid, start_ns, cgroup_id)
+        cgroup1 = facts.cgroup1_paths if facts is not None else ()
+        kind, consumer, container = self._consumer(pid, start_ns, cgroup_id, cgroup1)
         visible = None
         if facts is not None:
             said, inside, minors = facts.environment, kind in IN_CONTAINER, facts.minors
@@ -274,9 +275,11 @@ class ProcessTable:
             self._unread.add(pid)
             return None
 
-    def _consumer(self, pid: int, start_ns: int, cgroup_id: int) -> tuple[str, str, str]:
+    def _consumer(
+        self, pid: int, start_ns: int, cgroup_id: int, cgroup1: Sequence[str]
+    ) -> tuple[str, str, str]:
         path = self._ask_process(pid, lambda: self._reader.cgroup_path(cgroup_id))
-        found = None if path is None else consumer_from_cgroup(path)
+        found = consumer_of_process(path, cgroup1)
         if found is not None:
             return found
         return "host_process", f"{pid}-{self._tick(start_ns)}-{self._boot[:8]}", ""
