@@ -10,6 +10,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, framed
@@ -24,6 +25,7 @@ from tests.chaos.interrupted import DIES_AFTER_S
 from tests.chaos.months import Amounts, Hour
 from tests.chaos.prices import PriceLine
 from tests.chaos.service import Service
+from tests.chaos.settings import CLUSTER
 
 LONGEST_LIFE_S = 0.4  # from the beginning of publishing to the kill: announcing takes about 0.1 s
 SURVIVES = 0.3  # of the second calls are not killed
@@ -50,6 +52,8 @@ class Changes(ABC):
         """What was booked of closed months when a run was last judged, and of which months."""
         self.booked_months: set[str] = set()
         self._chance = random.Random()
+        self._beside = ThreadPoolExecutor(1, "beside")  # a broken connection holds up no other fault
+        self._begun: list[Future[None]] = []
         self._commands: dict[str, Service] = {}
         self._bodies: dict[int, Outgoing] = {}
         self._numbers = 0
@@ -97,7 +101,9 @@ class Changes(ABC):
 
     def poison(self, name: str) -> None:
         """A record that nobody can read, in the log of some node."""
-        share = self._chance.random()
+        self._begun.append(self._beside.submit(self._poison, self._chance.random()))
+
+    def _poison(self, share: float) -> None:
         with contextlib.suppress(
             GpuledgerError
         ):  # the broker is away: then it does not come, or is not known
@@ -110,6 +116,9 @@ class Changes(ABC):
     def mend(self, name: str) -> None:
         """Mended copies of those that are told of; whoever sends them is killed."""
         dies_after_s = self._chance.uniform(0, LONGEST_LIFE_S)
+        self._begun.append(self._beside.submit(self._try_to_mend, dies_after_s))
+
+    def _try_to_mend(self, dies_after_s: float) -> None:
         with contextlib.suppress(GpuledgerError):
             self._mend(dies_after_s)
 
@@ -118,19 +127,33 @@ class Changes(ABC):
         if self._prices.exists():
             self._apply(None)
 
+    def retire(self, node: str) -> None:
+        """Have people say that a node which vanished is gone: what was charged since is withdrawn."""
+        self._command("retire", ["nodes", "retire", CLUSTER, node, "--yes"], None)
+
     def finish_changes(self) -> list[str]:
         """Mend what is refused and see all that was called done; what could not be done, in words."""
         wrong = []
+        if not self.wait_until(lambda: all(one.done() for one in self._begun), COMMAND_S):
+            wrong.append("what was sent beside the faults does not end")
+        wrong += [repr(one.exception()) for one in self._begun if one.done() and one.exception()]
+        self._begun.clear()
         if not self.wait_until(lambda: not self._bodies or self._all_told(), COMMAND_S):
             wrong.append(f"no dead letter of {poison.lying(self.bus)}")
         self._mend(None)
+        wrong += self.done_changes()
+        self._bodies.clear()
+        return wrong
+
+    def done_changes(self) -> list[str]:
+        """Wait for every command; what could not be done, in words."""
+        wrong = []
         for name, service in self._commands.items():
             if not self.wait_until(lambda s=service: not s.running, COMMAND_S):  # type: ignore[misc]
                 wrong.append(f"{name} does not end")
             elif service.status and DONE_BEFORE not in service.said():
                 wrong.append(f"{name}: {service.status}: {service.said()}")
         self.end_commands()
-        self._bodies.clear()
         return wrong
 
     def end_commands(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from gpuledger.contract.money import nano_from_decimal
 from gpuledger.contract.periods import period_of
@@ -19,6 +20,7 @@ Amounts = dict[tuple[str, str], tuple[int, int]]
 """By device and team: nano-units, GPU-ns; none that are 0."""
 Told = Sequence[tuple[int, ChargeSet]]
 NS_PER_S = 1_000_000_000
+MOST_SAID = 3  # of what might be booked, in a message
 MONEY, TIME = ("used", "held_idle", "unallocated", "unobserved"), "total_ns"
 
 BOOKED = (
@@ -67,8 +69,9 @@ def booked(port: int) -> Booked:
 def wrong(found: Booked, closed: Sequence[PeriodsVersion], told: Told) -> Iterator[str]:
     """Hours of which another amount is booked up to a closed month than was known when it was closed.
 
-    Heads of a generation wait until their hour is whole. So of an hour that is known which changed behind
-    the close either all of a generation's that had come was shown, or none of it.
+    Heads of a generation wait until their hour is whole, and each until the sink looks. So of an hour that
+    changed behind the close either all that had come of a generation was shown, or none of it; and what came
+    of generations since the last look was not.
     """
     by_hour: dict[Hour, list[tuple[int, ChargeSet]]] = defaultdict(list)
     for at_ns, charges in told:
@@ -76,11 +79,10 @@ def wrong(found: Booked, closed: Sequence[PeriodsVersion], told: Told) -> Iterat
     for version in closed:
         for hour, sets in by_hour.items():
             got = found.through(hour, version.closed_through)
-            if period_of(hour[1] * NS_PER_S) > version.closed_through:
-                wanted: list[Amounts] = [{}]
-            else:
-                wanted = list(_shown([one for at_ns, one in sets if at_ns < version.active_from_ns]))
-            if got not in wanted:
+            is_open = period_of(hour[1] * NS_PER_S) > version.closed_through
+            known = [] if is_open else [one for at_ns, one in sets if at_ns < version.active_from_ns]
+            if not any(got == wanted for wanted in _shown(known)):
+                wanted = list(islice(_shown(known), MOST_SAID))
                 yield f"{hour} booked through {version.closed_through}: {got}, not one of {wanted}"
 
 
@@ -105,18 +107,28 @@ def corrected(closed: Sequence[PeriodsVersion], told: Told) -> int:
 
 
 def _shown(sets: Sequence[ChargeSet]) -> Iterator[Amounts]:
-    """What an hour may amount to after these sets: with all generations up to one, for each."""
-    for most in sorted({0, *(one.generation for one in sets)}):
-        first: dict[int, int] = {}  # the generation in which a window is first charged keeps nobody waiting
-        shown: dict[int, ChargeSet] = {}
-        for one in sets:
-            start = one.window_start_ns
-            first.setdefault(start, one.generation)
-            if one.generation <= max(most, first[start]) and (
-                start not in shown or rank(one) >= rank(shown[start])
-            ):
-                shown[start] = one
-        yield _sum(_amounts(one) for one in shown.values())
+    """What an hour may amount to after these sets, the likeliest first: with all generations up to one, for
+    each, and of generations without the last that came."""
+    generations = sorted({0, *(one.generation for one in sets)}, reverse=True)
+    looked_at = [len(sets), *(at for at in range(len(sets) - 1, -1, -1) if sets[at].generation)]
+    for looked in looked_at:
+        seen = [one for at, one in enumerate(sets) if at < looked or not one.generation]
+        for most in generations:
+            yield _sum(_amounts(one) for one in _heads(seen, most))
+
+
+def _heads(sets: Sequence[ChargeSet], most: int) -> Iterable[ChargeSet]:
+    """The set of each window that is shown where generations up to ``most`` are."""
+    first: dict[int, int] = {}  # the generation in which a window is first charged waits for no other window
+    shown: dict[int, ChargeSet] = {}
+    for one in sets:
+        start = one.window_start_ns
+        first.setdefault(start, one.generation)
+        if one.generation <= max(most, first[start]) and (
+            start not in shown or rank(one) >= rank(shown[start])
+        ):
+            shown[start] = one
+    return shown.values()
 
 
 def _amounts(one: ChargeSet) -> Amounts:

@@ -11,13 +11,11 @@ from gpuledger.bus import (
     PartitionReader,
     Placed,
     Producer,
-    SchemaRegistry,
-    framed,
 )
 from gpuledger.contract.headers import Kind, RecordHeaders
-from gpuledger.contract.records import DeadLetter, EventBatch, decode
+from gpuledger.contract.records import DeadLetter, EventBatch, decode, encode
 from gpuledger.contract.topics import DEAD_LETTERS, TELEMETRY
-from gpuledger.contract.wire import unframe
+from gpuledger.contract.wire import frame, unframe
 
 BOOT = "poison"  # an epoch that no agent has
 LATELY = 60  # records of a partition: the windows of the last half minute
@@ -40,10 +38,10 @@ def whole(bus: BusSettings, sequence: int, share: float) -> Outgoing | None:
     if not calls:
         return None
     chosen = calls[int(share * len(calls))]
-    batch = decode(EventBatch, unframe(chosen.value or b"")[1])
+    schema_id, body = unframe(chosen.value or b"")
+    batch = decode(EventBatch, body)
     header = replace(batch.header, boot_id=BOOT, epoch_ns=1, sequence=sequence, last=False, goodbye=False)
-    with SchemaRegistry(bus) as registry:
-        value = framed(registry, replace(batch, header=header))
+    value = frame(schema_id, encode(replace(batch, header=header)))
     headers = RecordHeaders.of(header, Kind.EVENTS).to_kafka()
     return Outgoing(TELEMETRY, chosen.key, value, tuple(headers))
 

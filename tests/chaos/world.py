@@ -145,14 +145,18 @@ class World(Faults, Changes):
         for node in self.nodes:
             del self.targets[node]
             self.down.discard(node)
+        for name in self.workers:
+            self.thaw(name)
+        self.retire(self.nodes[-1])
         self._round += 1
         self.nodes = [f"node-{self._round}.{number}" for number in range(len(self.nodes))]
         self.ended.clear()
         self._add_nodes()
         for name in (*self.workers, *self.nodes):
-            self.thaw(name)
             self.revive(name)
         self.wait_until(lambda: all(self.epochs(node) for node in self.nodes), START_TIMEOUT_S)
+        wrong = self.done_changes()
+        assert not wrong, wrong
 
     def _add_nodes(self) -> None:
         for number, node in enumerate(self.nodes):

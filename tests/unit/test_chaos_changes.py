@@ -115,6 +115,16 @@ def test_heads_of_a_generation_are_booked_all_together_or_not_at_all() -> None:
     assert list(wrong(booked((OWN, [old[0], new[1]])), CLOSED, [*old, *new]))
 
 
+def test_what_came_of_a_generation_since_the_last_look_may_be_booked_later_and_nothing_else() -> None:
+    old, new = (BEFORE, one(10, 5)), (BEFORE, one(30, 5, 1, window=1))
+    assert not list(wrong(booked((OWN, [old])), CLOSED, [old, new]))
+    plain = (BEFORE, one(30, 5, window=1))
+    assert list(wrong(booked((OWN, [old])), CLOSED, [old, plain]))
+    last = (BEFORE, one(40, 5, 1, window=2))
+    assert not list(wrong(booked((OWN, [old, new])), CLOSED, [old, new, last]))
+    assert list(wrong(booked((OWN, [old, last])), CLOSED, [old, new, last]))
+
+
 def test_an_hour_of_a_month_that_is_open_is_booked_in_no_closed_one() -> None:
     earlier = [replace(CLOSED[0], closed_through="2020-01")]
     told = [(BEFORE, one(10, 5))]
