@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.spool import Entry, Journal, JournalFull, NodeLock, NodeQueue, Pressure
+from gpuledger.agent.spool import Entry, Journal, JournalFull, NodeLock, NodeQueue, Pressure, node_lock
 from gpuledger.contract.errors import BadRecord, Refused
+from gpuledger.contract.identity import NodeKey
 
 MIB = 1 << 20
 
@@ -244,6 +245,28 @@ def test_one_node_has_one_agent(tmp_path: Path) -> None:
     with NodeLock(tmp_path), pytest.raises(Refused, match="another agent"):
         NodeLock(tmp_path)
     NodeLock(tmp_path).close()
+
+
+def test_one_node_has_one_agent_wherever_each_has_its_state(tmp_path: Path) -> None:
+    def lock(state: str, boot: str = "boot", node: str = "node", brokers: str = "kafka:9092") -> NodeLock:
+        file = node_lock(tmp_path / "run", boot, NodeKey("cluster", node), brokers)
+        return NodeLock(tmp_path / state, file)
+
+    with lock("a"):
+        with pytest.raises(Refused, match="another agent"):
+            lock("b")
+        lock("b", node="other").close()
+        lock("b", boot="the next").close()
+        lock("b", brokers="elsewhere:9092").close()
+        with pytest.raises(Refused):
+            lock("b")
+    lock("b").close()
+
+
+def test_where_no_lock_can_be_shared_that_of_the_state_directory_stands(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with NodeLock(tmp_path, tmp_path / "file" / "agent.lock"), pytest.raises(Refused):
+        NodeLock(tmp_path)
 
 
 def test_after_kill_9_in_the_middle_of_writing_every_whole_entry_is_there(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_container_can_write_nowhere_but_where_it_must(file: str) -> None:
     assert not context["privileged"]
     assert not context["allowPrivilegeEscalation"]
     writable = [m["mountPath"] for m in container_of(file).get("volumeMounts", []) if not m.get("readOnly")]
-    assert writable == (["/var/lib/gpuledger", "/tmp"] if file == "agent.yaml" else [])
+    assert writable == (["/var/lib/gpuledger", "/run/gpuledger", "/tmp"] if file == "agent.yaml" else [])
 
 
 def test_the_agent_has_the_capabilities_that_it_names_here_and_in_the_compose_file_and_no_others() -> None:

@@ -17,6 +17,7 @@ from gpuledger.agent.probes.source import DEFAULT_TALLY_CALLS_PER_S
 from gpuledger.agent.runtime import SamplerKind, SourceKind, Sources, parse_source
 from gpuledger.agent.samplers.dcgm_exporter import DEFAULT_PERIOD_S
 from gpuledger.agent.settings import DEFAULT_SPOOL_BYTES, AgentSettings, read_layout
+from gpuledger.agent.spool.lock import LOCK_DIRECTORY
 from gpuledger.agent.tetragon_cli import tetragon_policy
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import NS_PER_S
@@ -48,6 +49,9 @@ def run(
     state: Annotated[
         Path, typer.Option(help="Directory for the spool, the lock and the node's launch.")
     ] = Path("/var/lib/gpuledger"),
+    locks: Annotated[
+        Path, typer.Option(help="Directory that all agents of this host share.", envvar="GPULEDGER_LOCKS")
+    ] = LOCK_DIRECTORY,
     bootstrap: Annotated[str | None, typer.Option(help="Kafka, host:port,...")] = None,
     registry: Annotated[str | None, typer.Option(help="Schema registry, URL.")] = None,
     source: Annotated[
@@ -146,6 +150,7 @@ def run(
         launched_ns=launched_ns,
         spool_bytes=spool_bytes,
         states_lifetime=states_lifetime,
+        lock_directory=locks,
     )
     given = {"kafka_bootstrap": bootstrap, "registry_url": registry}
     bus = BusSettings.load(**{name: value for name, value in given.items() if value is not None})

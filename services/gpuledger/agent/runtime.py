@@ -27,7 +27,7 @@ from gpuledger.agent.samplers.nvml import NvmlSampler
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.service import Agent
 from gpuledger.agent.settings import AgentSettings
-from gpuledger.agent.spool import Journal, NodeLock, NodeQueue
+from gpuledger.agent.spool import Journal, NodeLock, NodeQueue, node_lock
 from gpuledger.bus import BusAccess
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import ConfigError
@@ -89,7 +89,7 @@ def running(
     Raises Refused where another agent of the node runs, Unsupported where a source is not possible.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(NodeLock(settings.state_directory))
+        stack.enter_context(_lock(settings, bus))
         queue = NodeQueue(Journal(settings.state_directory / SPOOL_DIRECTORY, settings.spool_bytes))
         stack.callback(queue.close)
         agent = _agent(stack, settings, sources, clock, queue)
@@ -98,6 +98,13 @@ def running(
         stack.callback(publisher.stop)
         yield agent, publisher
         publisher.drain(settings.flush_s, clock.sleep)
+
+
+def _lock(settings: AgentSettings, bus: BusAccess) -> NodeLock:
+    if settings.lock_directory is None:
+        return NodeLock(settings.state_directory)
+    node = node_lock(settings.lock_directory, boot_id(), settings.node, bus.kafka_bootstrap)
+    return NodeLock(settings.state_directory, node)
 
 
 def _agent(

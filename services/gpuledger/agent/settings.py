@@ -33,6 +33,9 @@ class AgentSettings:
     flush_s: float = 5.0
     """How long a stop waits for Kafka; what it has not got then waits in the spool."""
 
+    lock_directory: Path | None = None
+    """Where the node itself is locked, beside the state directory; None: not at all."""
+
     def __post_init__(self) -> None:
         if self.spool_bytes < 2 * SEGMENT_BYTES:
             raise ConfigError(f"a spool needs {2 * SEGMENT_BYTES} bytes at least, not {self.spool_bytes}")

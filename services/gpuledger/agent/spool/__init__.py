@@ -2,7 +2,17 @@
 
 from gpuledger.agent.spool.entry import Entry
 from gpuledger.agent.spool.journal import Journal, JournalFull, Position
-from gpuledger.agent.spool.lock import NodeLock
+from gpuledger.agent.spool.lock import NodeLock, node_lock
 from gpuledger.agent.spool.queue import NodeQueue, Pressure, Ticket
 
-__all__ = ["Entry", "Journal", "JournalFull", "NodeLock", "NodeQueue", "Position", "Pressure", "Ticket"]
+__all__ = [
+    "Entry",
+    "Journal",
+    "JournalFull",
+    "NodeLock",
+    "NodeQueue",
+    "Position",
+    "Pressure",
+    "Ticket",
+    "node_lock",
+]
