@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sqlite3
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -21,12 +20,10 @@ from gpuledger.bus.passing_topics import PassingTopics
 from gpuledger.contract.errors import BadRecord, GpuledgerError, Refused
 from gpuledger.contract.identity import RecordId
 from gpuledger.contract.records import (
-    ChargeSet,
     Generation,
     PriceBookVersion,
     PriceEntry,
     TeamMapVersion,
-    decode,
     encode,
 )
 from gpuledger.contract.windows import MINUTE_NS
@@ -46,7 +43,7 @@ from gpuledger.replay.replay_topics import (
 )
 from gpuledger.replay.request import Request
 from gpuledger.replay.running import replay
-from gpuledger.replay.state import Position
+from gpuledger.replay.state import Position, unpacked
 from gpuledger.replay.worker import work_on
 from gpuledger.simulate import FleetSpec
 from tests.support.processors import SILENCE_S
@@ -77,7 +74,7 @@ def charges_of(directory: Path) -> Rows:
         database = sqlite3.connect(path)
         found = database.execute("SELECT side, body FROM charges ORDER BY start, cluster, node, side")
         for side, body in found.fetchall():
-            one = decode(ChargeSet, zlib.decompress(body))
+            one = unpacked(body)
             rows.append((side, encode(one if one.inputs else replace(one, digest=0))))
         database.close()
     return rows

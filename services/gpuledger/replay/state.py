@@ -9,11 +9,12 @@ from __future__ import annotations
 import fcntl
 import pickle
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from gpuledger.contract.errors import Refused
 from gpuledger.contract.records import ChargeSet, NodeProgress, decode, encode
@@ -21,7 +22,9 @@ from gpuledger.contract.revision import Revision
 from gpuledger.processor.protocol import LogRecord
 
 REVISION_BYTES = 8
-FAST = 1  # sets of a window compress to a tenth at any level
+CODEC = "lz4_raw"  # half of a set, in a tenth of the time that zlib takes for a little less
+SIZE_BYTES = 4  # of a set, before it
+FORM = 2  # of the file
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -71,6 +74,7 @@ class State:
             raise Refused(f"another replay works on {path}; wait for it, or give another --state") from None
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + _TABLES)
+        fingerprint = f"{FORM}:{fingerprint}"
         if self.get("fingerprint") not in (None, fingerprint):
             self.close()
             raise Refused(f"{path.parent} belongs to a replay of something else; give another --state")
@@ -135,7 +139,7 @@ class State:
             (from_ns, to_ns, side),
         )
         for (body,) in rows:
-            yield decode(ChargeSet, zlib.decompress(body))
+            yield unpacked(body)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -144,6 +148,12 @@ class State:
 
     def _put_sets(self, sets: Iterable[Stored]) -> None:
         self._database.executemany(_PUT, map(_row, sets))
+
+
+def unpacked(body: bytes) -> ChargeSet:
+    """The set in a row of the file."""
+    size = int.from_bytes(body[:SIZE_BYTES], "big")
+    return decode(ChargeSet, pa.decompress(body[SIZE_BYTES:], size, CODEC, asbytes=True))
 
 
 def position_of(path: Path) -> Position | None:
@@ -169,5 +179,6 @@ def rank(charges: ChargeSet) -> int:
 def _row(stored: Stored) -> tuple[int, str, str, str, bytes, bytes]:
     charges = stored.charges
     revision = rank(charges).to_bytes(REVISION_BYTES, "big")
-    body = zlib.compress(stored.body, FAST)
+    size = len(stored.body).to_bytes(SIZE_BYTES, "big")
+    body = size + pa.compress(stored.body, CODEC, asbytes=True)
     return charges.window_start_ns, charges.cluster, charges.node, stored.side, revision, body

@@ -14,11 +14,12 @@ import numpy as np
 
 from gpuledger.contract.avro.column_run import RunColumn
 from gpuledger.contract.avro.column_writer import frame
-from gpuledger.contract.avro.varint import Longs, Octets, encode_one
+from gpuledger.contract.avro.varint import Longs, encode_one
 from gpuledger.contract.avro.varint_encode import encode_blocks
 
 RUN_INTEGERS = 1 << 14  # beyond this the columns earn their fixed price, and joining them would only cost
 EMPTY_ARRAY = b"\0"
+INT64 = np.dtype(np.int64)
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ def _lay(run: tuple[RunColumn, ...], record: Mapping[str, Any], defaults: Mappin
             laid.pieces.append(default)
             continue
         values = record[column.name]
-        if type(values) is not np.ndarray or values.dtype != np.int64 or values.ndim != 1:
+        if type(values) is not np.ndarray or values.dtype != INT64 or values.ndim != 1:
             return None
         total += values.size
         if total > RUN_INTEGERS:
@@ -93,7 +94,7 @@ def _lay(run: tuple[RunColumn, ...], record: Mapping[str, Any], defaults: Mappin
 
 
 def _write(
-    out: bytearray, laid: Laid, following: Iterator[tuple[Octets, tuple[int, int]]]
+    out: bytearray, laid: Laid, following: Iterator[tuple[bytes, tuple[int, int]]]
 ) -> dict[str, tuple[int, int]]:
     extremes: dict[str, tuple[int, int]] = {}
     names = iter(laid.names)
@@ -103,10 +104,7 @@ def _write(
             continue
         count, first = piece
         octets, reach = next(following)
-        out += frame(count, len(first) + octets.size)
-        out += first
-        out += octets.data
-        out += EMPTY_ARRAY
+        out += b"".join((frame(count, len(first) + len(octets)), first, octets, EMPTY_ARRAY))
         name = next(names)
         if name is not None:
             extremes[name] = reach

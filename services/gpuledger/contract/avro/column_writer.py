@@ -7,6 +7,7 @@ it ends, and count equal to size says that every integer is one byte.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gpuledger.contract.errors import BadRecord
 
 ColumnWriter = Callable[[bytearray, Any], None]
 
+FRAMES = 4096  # that are kept: columns of a record are of one length, and nearly all records are short
 SMALL_COLUMN_ITEMS = 16  # below this a loop is cheaper than the fixed cost of vector operations
 
 
@@ -54,6 +56,7 @@ def long_column(path: str, low: int, high: int, *, delta: bool = False) -> Colum
     return write
 
 
+@lru_cache(FRAMES)
 def frame(count: int, size: int) -> bytes:
     """What precedes a block of ``count`` items that take ``size`` bytes."""
     return encode_one(-count) + encode_one(size)

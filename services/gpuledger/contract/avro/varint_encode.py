@@ -31,7 +31,7 @@ def encode_block(values: Longs) -> Octets:
     return octets if used is None else octets.compress(used)
 
 
-def encode_blocks(columns: Sequence[Longs]) -> tuple[list[Octets], list[tuple[int, int]]]:
+def encode_blocks(columns: Sequence[Longs]) -> tuple[list[bytes], list[tuple[int, int]]]:
     """The bytes of each of several columns, and its least and greatest value; none may be empty.
 
     As ``encode_block`` on each, but with the fixed cost of the vector operations paid once for all columns
@@ -39,12 +39,11 @@ def encode_blocks(columns: Sequence[Longs]) -> tuple[list[Octets], list[tuple[in
     """
     flat = np.concatenate(columns)
     starts = _starts(columns)
-    low, high = np.minimum.reduceat(flat, starts).tolist(), np.maximum.reduceat(flat, starts).tolist()
-    alike: dict[int, list[int]] = {}
-    for i, reach in enumerate(zip(low, high, strict=True)):
-        alike.setdefault(_width_class(*reach), []).append(i)
-    encoded: list[Octets] = [np.empty(0, np.uint8)] * len(columns)
-    for width_class, members in alike.items():
+    low, high = np.minimum.reduceat(flat, starts), np.maximum.reduceat(flat, starts)
+    classes = np.searchsorted(_REACHES[:-1], np.maximum(~low, high), side="right")
+    encoded = [b""] * len(columns)
+    for width_class in np.flatnonzero(np.bincount(classes)).tolist():
+        members = np.flatnonzero(classes == width_class).tolist()
         parts = [columns[i] for i in members]
         octets, used = _lay_out(np.concatenate(parts), width_class)
         if used is None:
@@ -54,9 +53,10 @@ def encode_blocks(columns: Sequence[Longs]) -> tuple[list[Octets], list[tuple[in
             firsts = [start * width for start in _starts(parts)]
             sizes = np.add.reduceat(used.view(np.uint8), firsts, dtype=np.int64).tolist()
             octets = octets.compress(used)
+        together = octets.tobytes()
         for i, size, end in zip(members, sizes, accumulate(sizes), strict=True):
-            encoded[i] = octets[end - size : end]
-    return encoded, list(zip(low, high, strict=True))
+            encoded[i] = together[end - size : end]
+    return encoded, list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def _starts(columns: Sequence[Longs]) -> list[int]:
