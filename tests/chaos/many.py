@@ -46,7 +46,7 @@ def run_many(setting: Setting, seeds: Sequence[int], jobs: int = 1) -> list[Outc
     with ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1) as pool:
         while left or running:
             while left and len(running) < jobs:
-                chosen = [left.popleft() for _ in range(min(_a_stack(len(seeds), jobs), len(left)))]
+                chosen = [left.popleft() for _ in range(min(seeds_of_a_stack(len(seeds), jobs), len(left)))]
                 running[pool.submit(on_one_stack, setting, chosen)] = chosen
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 chosen, found = running.pop(done), done.result()
@@ -101,6 +101,6 @@ def summed_up(outcomes: Sequence[Outcome], took_s: float, seconds: float) -> int
     return 1 if failed else 0
 
 
-def _a_stack(seeds: int, jobs: int) -> int:
+def seeds_of_a_stack(seeds: int, jobs: int) -> int:
     """How many seeds a stack gets: no stack runs on alone while others have nothing to do."""
     return min(SEEDS_ON_A_STACK, -(-seeds // jobs))

@@ -1,0 +1,37 @@
+"""What is said of many seeds of a chaos run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.many import SEEDS_ON_A_STACK, Outcome, seeds_of_a_stack, speaker, summed_up
+
+
+def test_a_seed_that_did_not_hold_is_named_with_how_to_run_it_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    held, failed = Outcome(7, [], 30.0), Outcome(8, ["a window is missing", "and another"], 42.0)
+    assert summed_up([held], 60, 10) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1 of 1 seeds held",
+        "60 s, 60 seeds an hour, the longest 30 s",
+    ]
+    assert summed_up([held, failed], 60, 10) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "1 of 2 seeds held",
+        "60 s, 120 seeds an hour, the longest 42 s",
+        "seed 8: a window is missing",
+        "again: make chaos SEED=8 CHAOS_SECONDS=10",
+    ]
+
+
+def test_every_line_says_of_which_seed_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    speaker(12)("one\ntwo")
+    assert capsys.readouterr().out == "12 | one\n12 | two\n"
+
+
+@pytest.mark.parametrize(
+    ("seeds", "jobs", "each"), [(200, 4, SEEDS_ON_A_STACK), (8, 4, 2), (9, 4, 3), (2, 4, 1)]
+)
+def test_seeds_are_shared_among_stacks_so_that_none_runs_on_alone(seeds: int, jobs: int, each: int) -> None:
+    assert seeds_of_a_stack(seeds, jobs) == each
