@@ -16,7 +16,6 @@ from gpuledger.budgets.contribution import contribution
 from gpuledger.budgets.lines import lines_of
 from gpuledger.budgets.rates import Rates
 from gpuledger.budgets.standing import Standing, standings
-from gpuledger.budgets.status_cli import _since as counts_since
 from gpuledger.cli import app
 from gpuledger.contract.records import BudgetsVersion, ChargeSet, CurrencyRate
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
@@ -53,7 +52,7 @@ def at(hours_ago: float, **more: Any) -> ChargeSet:
 
 def asked(warehouse: Warehouse, text: str = BUDGETS, rates: Rates | None = None) -> dict[str, Standing]:
     plan = Catalog([document(text)]).plan_at(NOW)
-    found = standings(warehouse, plan, rates or Rates(), {}, NOW)
+    found = standings(warehouse, plan, rates or Rates(), NOW)
     return {one.meter.budget.id: one for one in found}
 
 
@@ -67,7 +66,9 @@ def test_what_is_spent_is_what_the_budgets_application_counts(warehouse: Warehou
         counted = 0
         for charges in sets:
             if one.period.start_ns <= charges.window_start_ns < one.period.end_ns:
-                part = contribution(catalog, "c1", charges.window_start_ns, 1, lines_of(charges))
+                start_ns = charges.window_start_ns
+                plan, rates = catalog.plan_at(start_ns), catalog.rates(1)
+                part = contribution(plan, rates, "c1", start_ns, lines_of(charges))
                 amounts = part.counted.get(one.meter.key)
                 counted += (amounts.nano if one.meter.money else amounts.gpu_ns) if amounts else 0
         assert one.spent == counted, one.meter.budget.id
@@ -131,18 +132,6 @@ def test_without_a_history_it_goes_by_the_pace_of_the_period(warehouse: Warehous
     passed, whole = NOW - found.period.start_ns, found.period.end_ns - found.period.start_ns
     assert found.forecast.mean == pytest.approx(5e9 * whole / passed)
     assert found.used_up_ns == pytest.approx(NOW + passed, abs=10 * NS_PER_S)
-
-
-def test_a_meter_counts_from_the_first_of_the_versions_that_have_it() -> None:
-    first, changed = document(), document()
-    changed.budgets = [b for b in changed.budgets if b.id != "team-a"]
-    documents = (first, changed, first, changed)
-    versions = [
-        replace(one, version=number, active_from_ns=at_ns)
-        for number, (one, at_ns) in enumerate(zip(documents, (10, 20, 30, 99), strict=True), 1)
-    ]
-    since = {key.partition("@")[0]: at_ns for key, at_ns in counts_since(versions, 50).items()}
-    assert (since["everything"], since["team-a"]) == (10, 30)
 
 
 ROLLING = """

@@ -31,6 +31,8 @@ ROLLING_NS = 8 * WINDOW_NS
 IDLE_WINDOWS, IDLE_NANO = 3, 60  # held idle for longer than so many windows at so much or more in each
 LONG_NS, SHORT_NS, FACTOR = 8 * WINDOW_NS, 2 * WINDOW_NS, 3
 BURN_AMOUNT = 15_000
+PERIODS = {"day": DAY_NS, "week": 7 * DAY_NS}
+FIRST_MONDAY_NS = 4 * DAY_NS  # 1970-01-05
 SOON_NS, LATER_NS, LATE_NS = 3 * WINDOW_NS, 5 * WINDOW_NS, 2 * DAY_NS
 RATES = {  # dollars for a euro, by version of the price book and from when on
     1: [(0, Fraction(11, 10)), (START_NS + SOON_NS, Fraction(13, 10)), (START_NS + LATE_NS, Fraction(1))],
@@ -87,16 +89,30 @@ IDLE_BUDGETS = (
     budget("idle-vision", "vision", 10**9, counts=["used"], rules=[IDLE_RULE]),
     budget("idle-speech", "speech", 10**9, counts=["held_idle"], rules=[IDLE_RULE]),
 )
-FIRST = (budget("vision", "vision", 900), budget("moved", "vision", 500), budget("gone", "speech", 100))
-THEN = (budget("vision", "vision", 1_100), budget("moved", "speech", 500), budget("new", "", 800))
-CHANGED = {"vision", "moved", "gone", "new"}
-CATALOG = Catalog(
-    [
-        BudgetsVersion(version=1, active_from_ns=0, budgets=[*KEPT, *IDLE_BUDGETS, *FIRST]),
-        BudgetsVersion(version=2, active_from_ns=CHANGED_NS, budgets=[*KEPT, *IDLE_BUDGETS, *THEN]),
-    ],
-    BOOKS,
+FIRST = (
+    budget("vision", "vision", 900),
+    budget("moved", "vision", 500),
+    budget("gone", "speech", 100),
+    budget("longer", "speech", 600),
+    budget("watched", "vision", 10**9, counts=["used"]),
 )
+THEN = (
+    budget("vision", "vision", 1_100),
+    budget("moved", "speech", 500),
+    budget("new", "", 800),
+    budget("new-time", "speech", 0, amount_nano=None, currency="", amount_gpu_ns=500),
+    budget("longer", "speech", 1_500, period="week"),
+    budget("new-rolling", "vision", 200, period="rolling", rolling_ns=ROLLING_NS),
+)
+NEW_WATCH = budget("watched", "vision", 10**9, counts=["used"], rules=[IDLE_RULE])
+MOVING = {"rolling", "new-rolling"}
+CHANGED = {"vision", "moved", "gone", "new", "new-time", "longer", "new-rolling"}
+_VERSIONS = [
+    BudgetsVersion(version=1, active_from_ns=0, budgets=[*KEPT, *IDLE_BUDGETS, *FIRST]),
+    BudgetsVersion(version=2, active_from_ns=CHANGED_NS, budgets=[*KEPT, *IDLE_BUDGETS, *THEN, NEW_WATCH]),
+]
+BEFORE = Catalog(_VERSIONS[:1], BOOKS)
+CATALOG = Catalog(_VERSIONS, BOOKS)
 
 
 @dataclass(frozen=True)
@@ -128,13 +144,10 @@ def reference(ledger: Ledger, now_ns: int) -> dict[tuple[str, int, int], bool]:
     """(budget, start of its day or 0, threshold) to whether the line is crossed, over the final ledger."""
     found = {}
     for one in (*KEPT, *THEN):
-        begins_ns = CHANGED_NS if one.id in ("moved", "new") else 0
         spent: dict[int, int] = defaultdict(int)
         for window, charged in ledger.items():
-            if window.start_ns < begins_ns:
-                continue
-            if one.period == "day":
-                spent[window.start_ns // DAY_NS * DAY_NS] += money(one, window, charged)
+            if one.period in PERIODS:
+                spent[period_start_ns(one, window.start_ns)] += money(one, window, charged)
             elif one.period == "rolling" and window.start_ns >= now_ns - ROLLING_NS:
                 spent[0] += money(one, window, charged)
         whole = one.amount_nano if one.amount_nano is not None else one.amount_gpu_ns or 0
@@ -142,6 +155,12 @@ def reference(ledger: Ledger, now_ns: int) -> dict[tuple[str, int, int], bool]:
             for ppm in one.thresholds_ppm.tolist():
                 found[one.id, start_ns, ppm] = amount * 1_000_000 >= whole * ppm
     return found
+
+
+def period_start_ns(one: Budget, at_ns: int) -> int:
+    """Start of the day or week (from Monday) that an instant lies in, in UTC."""
+    first_ns = 0 if one.period == "day" else FIRST_MONDAY_NS
+    return at_ns - (at_ns - first_ns) % PERIODS[one.period]
 
 
 def idle_windows(ledger: Ledger, team: str, now_ns: int) -> int:

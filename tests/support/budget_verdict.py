@@ -15,6 +15,10 @@ from tests.support.budget_ledger import (
     CHANGED,
     IDLE_BUDGETS,
     IDLE_WINDOWS,
+    MOVING,
+    NEW_WATCH,
+    PERIODS,
+    THEN,
     WINDOW_NS,
     burns,
     idle_windows,
@@ -23,6 +27,7 @@ from tests.support.budget_ledger import (
 )
 from tests.support.budget_world import KNOWN_WINDOWS, World
 
+LASTS_NS = {one.id: PERIODS[one.period] for one in THEN if one.period in PERIODS}
 OVER = {"resolved", "retracted"}
 
 
@@ -37,7 +42,7 @@ def lives(world: World) -> dict[tuple[str, int, int], list[Breach]]:
     """The changes of each breach, by budget, start of its period (0 where it moves) and threshold."""
     found = defaultdict(list)
     for breach in world.breaches:
-        moves = breach.budget_id == "rolling" or breach.rule == "idle"
+        moves = breach.budget_id in MOVING or breach.rule == "idle"
         key = (breach.budget_id, 0 if moves else breach.period_start_ns, breach.threshold_ppm)
         found[key].append(breach)
     return found
@@ -49,12 +54,12 @@ def check(world: World) -> None:
     ledger, told = world.ledger(), lives(world)
     for key, crossed in reference(ledger, now_ns).items():
         name, start_ns, _ = key
-        over = name != "rolling" and start_ns + DAY_NS <= now_ns - 1
+        over = name not in MOVING and start_ns + LASTS_NS.get(name, DAY_NS) <= now_ns - 1
         expected = ({"resolved"} if over else {"firing"}) if crossed else {"retracted"}
-        if not crossed and name in CHANGED | {"rolling"}:
+        if not crossed and name in CHANGED | MOVING:
             expected = OVER
         assert _state(told, key) in expected, (key, crossed, [b.state for b in told.get(key, [])])
-    for one in IDLE_BUDGETS:
+    for one in (*IDLE_BUDGETS, NEW_WATCH):
         lasted = idle_windows(ledger, one.scope["team"], now_ns)
         expected = OVER
         if 2 * lasted >= IDLE_WINDOWS:

@@ -12,13 +12,15 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from gpuledger.budgets import Judge, Lives, PartitionCount, Replaced, Sums, WindowCharges
+from gpuledger.budgets import Catalog, Judge, Lives, PartitionCount, Replaced, Sums, WindowCharges
+from gpuledger.budgets.backfill import Round, Sheet
+from gpuledger.budgets.backfilling import all_of, begin, merge
 from gpuledger.budgets.columns import counters_of, newest, states_of, subtotal_of
-from gpuledger.budgets.counting import Changed
+from gpuledger.budgets.counters import Changed, Counters
 from gpuledger.budgets.lines import Payer, Window
 from gpuledger.contract.records import Breach, BudgetState, BudgetSubtotal, decode, encode
 from gpuledger.contract.windows import DAY_NS
-from tests.support.budget_ledger import CATALOG, WINDOW_NS, Charged, Lines, starts_of
+from tests.support.budget_ledger import BEFORE, CATALOG, CHANGED_NS, WINDOW_NS, Charged, Lines, starts_of
 
 KNOWN_WINDOWS = 5  # so that a history goes beyond
 RESTATED_NS = 8 * DAY_NS  # how far back a processor writes windows anew
@@ -69,6 +71,7 @@ class World:
         self.acknowledged: dict[int, int] = {}
         self.breaches: list[Breach] = []
         self.zombie_steps = 0
+        self.backfilled = 0
         self._owners: dict[int, Owner] = {}
         self._zombies: list[tuple[int, Owner]] = []
         self._second: tuple[Judge, int] | None = None
@@ -141,7 +144,11 @@ class World:
         owner = self._owners.get(number)
         if owner is None:
             return True
-        return owner.next_offset < len(self.logs[number].records) or bool(owner.count.changed.totals)
+        count = owner.count
+        if owner.next_offset < len(self.logs[number].records) or count.changed.totals:
+            return True
+        news = count.catalog is BEFORE or count.backfill.lacking(count.counters.newest_end_ns)
+        return count.position > 0 and bool(news or count.counters.untold)
 
     def _crash(self) -> bool:
         return self._chance(self._crashes)
@@ -155,6 +162,8 @@ class World:
             self._zombies.append((number, owner))
             owner = self._owners[number] = self._take_over(number)
         alive = self._count(number, owner)
+        if alive and self._chance(80):
+            alive = self._backfill(number, owner)
         if alive and owner.count.may_be_kept and self._chance(30):
             alive = self._keep(number, owner)
         if not alive:
@@ -171,6 +180,8 @@ class World:
         given = self.logs[number].records[owner.next_offset :][: self.random.randrange(1, 6)]
         owner.next_offset += len(given)
         records = [record for record in given if record.offset >= count.position]
+        if self._chance(20) or any(one.window.start_ns >= CHANGED_NS for one in records):
+            count.catalog = CATALOG  # a version is known before the first window for which it holds
         replaced = {w: self._asked(count, number, w, known) for w, known in count.to_ask(records).items()}
         known = {window: one for window, one in replaced.items() if one is not None}
         count.count(records, known)
@@ -181,6 +192,40 @@ class World:
             self.subtotals.append(decode(BudgetSubtotal, encode(told)))
         self._counted(number, owner)
         return not self._crash()
+
+    def _backfill(self, number: int, owner: Owner) -> bool:
+        """Begin to make up for the time before the second version, or end it. False: crashed."""
+        count = owner.count
+        if count.counters.untold:
+            told = subtotal_of(count, all_of(count, count.counters.untold))
+            self.subtotals.append(decode(BudgetSubtotal, encode(told)))
+            count.counters.untold.clear()
+        begun = count.backfill.round
+        if begun is None:
+            begin(count)
+        elif begun.before_ms is not None and count.may_be_kept:
+            merge(count, self._base(number, begun, begun.before_ms))
+            self.backfilled += 1
+            return self._keep(number, owner)
+        return True
+
+    def _base(self, number: int, begun: Round, before_ms: int) -> Sheet:
+        """What all windows counted when the round began, as the warehouse and the tail have it."""
+        base = Sheet()
+        first: dict[tuple[Window, int], int] = {}
+        for record in self.logs[number].records:
+            first.setdefault((record.window, record.revision), record.append_ms)
+        came: dict[Window, int] = {}
+        for (window, revision), append_ms in first.items():
+            if append_ms < before_ms:
+                came[window] = max(revision, came.get(window, 0))
+        for one in begun.tail:
+            came.pop(one.window, None)
+            begun.fill(CATALOG, base, one.window, one.window.start_ns + WINDOW_NS, one)
+        for window, revision in came.items():
+            known = self.content[window, revision]
+            begun.fill(CATALOG, base, window, window.start_ns + WINDOW_NS, known)
+        return base
 
     def _counted(self, number: int, owner: Owner) -> None:
         """All is told; nothing is acknowledged before the state is written."""
@@ -198,14 +243,19 @@ class World:
         versions = [told.version for told in self.subtotals if told.partition == number]
         states = newest(self.states).get(number)
         if states is None:
-            count = PartitionCount(number, CATALOG)
+            count = PartitionCount(number, self.random.choice((BEFORE, CATALOG)))
         else:
             counters, position = counters_of(states)
-            count = PartitionCount(number, CATALOG, counters, position)
+            count = PartitionCount(number, self._known(counters), counters, position)
             for record in self.logs[number].records[states[0].tail_offset : position]:
                 count.recall(record)
         count.told_version = max(versions, default=0)
         return Owner(count, self.acknowledged.get(number, 0))
+
+    def _known(self, counters: Counters) -> Catalog:
+        """The versions that a new owner finds: both where the one before may have counted by them."""
+        may_be_new = counters.newest_end_ns < CHANGED_NS and not counters.backfilled
+        return self.random.choice((BEFORE, CATALOG)) if may_be_new else CATALOG
 
     def _asked(
         self, count: PartitionCount, number: int, window: Window, counted: int | None

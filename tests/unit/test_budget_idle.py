@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuledger.budgets import Catalog, Lives, PartitionCount, Sums, WindowCharges, conditions
 from gpuledger.budgets.columns import subtotal_of
-from gpuledger.budgets.counting import Changed
+from gpuledger.budgets.counters import Changed
 from gpuledger.budgets.lines import Payer, Window
 from gpuledger.contract.records import Breach, BudgetsVersion
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, MINUTE_NS

@@ -15,7 +15,7 @@ from gpuledger.budgets import (
 )
 from gpuledger.budgets.catalog import BEHIND_NS, RESTATED_NS
 from gpuledger.budgets.columns import counters_of, states_of, subtotal_of
-from gpuledger.budgets.counting import Changed
+from gpuledger.budgets.counters import Changed
 from gpuledger.budgets.lines import Lines, Payer
 from gpuledger.contract.windows import DAY_NS, HOUR_NS
 from gpuledger.processor.protocol.values import Rules
@@ -153,3 +153,15 @@ def test_a_revision_that_newer_windows_of_its_own_bunch_push_out_is_not_counted_
         count.count(records, {})
     (periods,) = count.counters.totals.values()
     assert periods[DAY].nano == 4 * NANO
+
+
+def test_of_a_window_that_comes_twice_at_once_the_warehouse_is_not_asked() -> None:
+    """As after a takeover, which reads what was sent and what was restated since in one go."""
+    count = PartitionCount(0, CATALOG)
+    windows = [Window("c", "n0", DAY), Window("c", "n0", DAY + HOUR_NS)]
+    records = [charged(window, 5, offset, 1) for offset, window in enumerate(windows)]
+    records += [charged(window, 2, 2 + number, 1, revision=2) for number, window in enumerate(windows)]
+    assert count.to_ask(records) == {}
+    count.count(records, {})
+    (total,) = next(iter(count.counters.totals.values())).values()
+    assert total.nano == 4 * NANO

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from gpuledger.budgets.history import BUCKET_NS
 from gpuledger.budgets.lines import CATEGORIES, Amounts, Driver, Payer
 from gpuledger.budgets.periods import Period, bucket_length_ns, period_of
 from gpuledger.budgets.rates import Rates
+from gpuledger.budgets.reaches import TOTAL, Reach, reaches_of
 from gpuledger.contract.columns import Longs, longs, no_longs
 from gpuledger.contract.records import Budget, BudgetsVersion, PriceBookVersion
 from gpuledger.contract.windows import DAY_NS, MINUTE_NS
@@ -45,6 +46,8 @@ class Meter:
         self.amount = budget.amount_nano if budget.amount_nano is not None else budget.amount_gpu_ns or 0
         self._period: Period | None = None
         self.bucket_lengths_ns = self._lengths()
+        self.places = tuple((length_ns, None) for length_ns in (TOTAL, *self.bucket_lengths_ns))
+        """What of it is counted: its total (0) and its buckets; nothing apart, see ``backfill``."""
 
     @cached_property
     def key(self) -> str:
@@ -107,6 +110,10 @@ class Meter:
         period = self.period(at_ns)
         return period is None or period.end_ns <= closed_ns
 
+    def is_foreign(self, currency: str) -> bool:
+        """Whether money in that currency must be converted."""
+        return self.money and self.budget.currency != currency
+
     def chosen(self) -> list[bool]:
         """Of each of a line's amounts, GPU time and then money, whether it counts."""
         counts = [index in self._chosen for index in range(len(CATEGORIES))]
@@ -153,10 +160,10 @@ class Match(NamedTuple):
 class Plan:
     """The meters of one version, found by what a charge says; their numbers are places in ``ordered``."""
 
-    def __init__(self, version: BudgetsVersion) -> None:
-        self.version = version.version
-        self.active_from_ns = version.active_from_ns
-        self.meters = {meter.key: meter for budget in version.budgets for meter in meters_of(budget)}
+    def __init__(self, version: int, active_from_ns: int, meters: Mapping[str, Meter]) -> None:
+        self.version = version
+        self.active_from_ns = active_from_ns
+        self.meters = meters
         self.ordered = tuple(self.meters.values())
         self.chosen = np.array([meter.chosen() for meter in self.ordered], bool)
         """(meters, amounts of a line): which count."""
@@ -169,6 +176,12 @@ class Plan:
             said = tuple(name for name in SCOPES if name in meter.budget.scope)
             values = tuple(meter.budget.scope[name] for name in said)
             self._by_scope.setdefault(said, {}).setdefault(values, []).append(meter)
+
+    @classmethod
+    def of(cls, version: BudgetsVersion) -> Plan:
+        """The meters of a version."""
+        meters = {meter.key: meter for budget in version.budgets for meter in meters_of(budget)}
+        return cls(version.version, version.active_from_ns, meters)
 
     def meters_of(self, cluster: str, payer: Payer) -> tuple[Meter, ...]:
         """Every meter whose scope a payer is in."""
@@ -196,7 +209,7 @@ class Plan:
             meters = self.meters_of(cluster, payer)
             found = self._matches[key] = Match(
                 longs([self._numbers[meter.key] for meter in meters]),
-                any(meter.money and meter.budget.currency != payer.currency for meter in meters),
+                any(meter.is_foreign(payer.currency) for meter in meters),
                 Driver(payer.namespace, payer.workload, payer.pod) if payer.pod or payer.workload else None,
             )
         return found
@@ -225,8 +238,9 @@ class Catalog:
         self._plans: dict[int, Plan] = {}
         for version in versions:  # of two with one number the first holds
             if version.version not in self._plans:
-                self._plans[version.version] = Plan(version)
-        self._none = Plan(BudgetsVersion(version=0, active_from_ns=0))
+                self._plans[version.version] = Plan.of(version)
+        self._none = Plan(0, 0, {})
+        self._meters: dict[str, Meter | None] = {}
         self._rates: dict[int, Rates] = {}
         for book in prices:
             self._rates.setdefault(book.version, Rates(book.rates))
@@ -236,9 +250,27 @@ class Catalog:
         active = [number for number, plan in self._plans.items() if plan.active_from_ns <= at_ns]
         return self._plans[max(active)] if active else self._none
 
+    @cached_property
+    def reaches(self) -> tuple[Reach, ...]:
+        """What of the time before each version counts for what it brings."""
+        return reaches_of(self._plans.values())
+
+    @cached_property
+    def brought(self) -> dict[str, Reach]:
+        """By meter the reach of its total, the latest where there are several."""
+        return {reach.key: reach for reach in self.reaches if reach.length_ns == TOTAL}
+
     def meter(self, key: str) -> Meter | None:
         """A meter of any version by its key; of what decides what it counts all versions say the same."""
-        return next((plan.meters[key] for plan in self._plans.values() if key in plan.meters), None)
+        if key not in self._meters:
+            held = (plan.meters[key] for plan in self._plans.values() if key in plan.meters)
+            self._meters[key] = next(held, None)
+        return self._meters[key]
+
+    @property
+    def newest_rates(self) -> Rates:
+        """The rates of the newest version of the price book."""
+        return self._rates[max(self._rates)] if self._rates else _NO_RATES
 
     def rates(self, price_version: int) -> Rates:
         """The rates of that version of the price book; none where it is not known."""

@@ -20,7 +20,7 @@ from gpuledger.bus.repeats import quieten
 from gpuledger.contract.clock import Clock, SystemClock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.records import Breach, BreachNote
-from gpuledger.contract.topics import BREACH_NOTES
+from gpuledger.contract.topics import BREACH_NOTES, CHARGES
 from gpuledger.pricing.yaml_budgets import span_ns
 from gpuledger.warehouse.client import DEFAULT_URL, parse_url
 
@@ -68,6 +68,7 @@ def run(
     GPULEDGER_BUDGETS_* (APPLICATION, LINK, SINK_GROUP, SESSION_TIMEOUT_S, METRICS_PORT, ...).
     """
     from gpuledger.budgets.app import make_app  # Faust takes a second to load
+    from gpuledger.processor.patience import await_topic
     from gpuledger.processor.worker import Worker
 
     bus, settings = BusSettings.load(), load_settings()
@@ -76,6 +77,7 @@ def run(
     gc.set_threshold(*GARBAGE_AFTER)
     if settings.metrics_port:
         start_http_server(settings.metrics_port)
+    await_topic(bus, settings.application, CHARGES, settings.patience_s)
     worker = Worker(make_app(bus, settings, url), loglevel="WARNING", quiet=True, redirect_stdouts=False)
     quieten("aiokafka")
     _log.info("budgets start", application=settings.application, kafka=bus.kafka_bootstrap)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from gpuledger.budgets.contribution import Counted
-from gpuledger.budgets.counting import Changed, Counters, PartitionCount, Restated
+from gpuledger.budgets.counters import Changed, Counters, Restated
+from gpuledger.budgets.counting import PartitionCount
 from gpuledger.budgets.known import KnownRevisions
 from gpuledger.budgets.lines import Driver, Window
+from gpuledger.budgets.reaches import Reach
 from gpuledger.budgets.rings import Ring
 from gpuledger.budgets.totals import DRIVERS_KEPT, DRIVERS_TOLD, Total, largest
 from gpuledger.contract.columns import Longs, longs
@@ -35,8 +38,13 @@ class Texts:
         return list(self._numbers)
 
 
-def subtotal_of(count: PartitionCount, changed: Changed, most_drivers: int = DRIVERS_TOLD) -> BudgetSubtotal:
-    """The present values of what changed."""
+def subtotal_of(
+    count: PartitionCount,
+    changed: Changed,
+    most_drivers: int = DRIVERS_TOLD,
+    more: Mapping[tuple[str, int, int], int] = MappingProxyType({}),
+) -> BudgetSubtotal:
+    """The present values of what changed, and ``more`` buckets."""
     counters, texts = count.counters, Texts()
     totals: list[tuple[int, int, int, int, int, int]] = []
     drivers: list[tuple[int, int, int, int, int, int]] = []
@@ -51,6 +59,8 @@ def subtotal_of(count: PartitionCount, changed: Changed, most_drivers: int = DRI
         (texts.number(key), length_ns, start_ns, counters.rings[key][length_ns].get(start_ns))
         for key, length_ns, start_ns in sorted(changed.buckets)
     ]
+    for (key, length_ns, start_ns), amount in sorted(more.items()):
+        buckets.append((texts.number(key), length_ns, start_ns, amount))
     meter, period, money, gpu, unconverted, through = columns(totals, 6)
     bucket_meter, bucket_length, bucket_start, bucket_amount = columns(buckets, 4)
     of_total, *driver_names, driver_nano, driver_gpu = columns(drivers, 6)
@@ -162,6 +172,16 @@ def _write_nodes(counters: Counters, state: BudgetState) -> None:
         state.counted_gpu_ns,
         state.counted_unconverted_nano,
     ) = columns(counted, 5)
+    backfilled = [
+        (texts.number(key), *reach, int(key not in counters.untold)) for key, *reach in counters.backfilled
+    ]
+    (
+        state.backfilled_meter,
+        state.backfilled_length_ns,
+        state.backfilled_from_ns,
+        state.backfilled_until_ns,
+        state.backfilled_told,
+    ) = columns(backfilled, 5)
     state.texts = texts.all()
 
 
@@ -199,6 +219,18 @@ def _read_nodes(counters: Counters, state: BudgetState) -> None:
         strict=True,
     ):
         counters.restated[windows[row][0]].counted[texts[meter]] = Counted(*amounts)
+    counters.backfilled = tuple(
+        Reach(texts[meter], *reach)
+        for meter, *reach in zip(
+            state.backfilled_meter.tolist(),
+            state.backfilled_length_ns.tolist(),
+            state.backfilled_from_ns.tolist(),
+            state.backfilled_until_ns.tolist(),
+            strict=True,
+        )
+    )
+    untold = (state.backfilled_told == 0).tolist()
+    counters.untold = {reach.key for reach, one in zip(counters.backfilled, untold, strict=True) if one}
 
 
 def _read_subtotal(counters: Counters, told: BudgetSubtotal) -> None:

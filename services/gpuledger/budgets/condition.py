@@ -10,8 +10,10 @@ from typing import Any
 from gpuledger.budgets.catalog import Meter
 from gpuledger.budgets.paces import spent_in
 from gpuledger.budgets.periods import Period
+from gpuledger.budgets.reaches import Reach
 from gpuledger.budgets.sums import Sums
 
+WHOLE_PPM = 1_000_000
 IDS_KNOWN = 200_000  # each line of each budget is asked for its id every time
 
 
@@ -21,7 +23,7 @@ class Condition:
 
     ``id`` is the breach's, a function of budget, rule, period and line. ``amount`` and ``spent`` are in the
     unit of the budget. Not ``ripe``: it holds, but has not long enough. ``broken_ns``: until when it did not,
-    where the ledger itself says so.
+    where the ledger itself says so. ``brought``: what of the period lies before the version that brought it.
     """
 
     id: str
@@ -42,6 +44,12 @@ class Condition:
     told: str = ""
     ripe: bool = True
     broken_ns: int | None = None
+    brought: Reach | None = None
+
+    @property
+    def line(self) -> int:
+        """The amount at which a threshold is crossed."""
+        return -(-self.meter.amount * self.threshold_ppm // WHOLE_PPM)
 
     @property
     def falls_by_itself(self) -> bool:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpuledger.budgets.catalog import IDLE, Catalog, Meter
-from gpuledger.budgets.condition import Condition, line_of
+from gpuledger.budgets.condition import WHOLE_PPM, Condition, line_of
 from gpuledger.budgets.historic import of_history
 from gpuledger.budgets.idle import of_idle
 from gpuledger.budgets.paces import burnt, spent_in
 from gpuledger.budgets.periods import Period, period_of
+from gpuledger.budgets.reaches import Reach
 from gpuledger.budgets.sums import Sums, Touched
 from gpuledger.contract.money import NANO_PER_UNIT
 from gpuledger.contract.records import BudgetRule
 
-WHOLE_PPM = 1_000_000
 SPEEDS = ("fast", "slow")
 
 
@@ -33,7 +33,7 @@ def conditions(
             continue
         present = meter.period(now_ns - 1)
         if present is not None:
-            yield from _of_period(meter, plan.version, present, sums)
+            yield from _of_period(meter, plan.version, present, sums, catalog.brought)
         if meter.budget.rolling_ns is None:
             present_ns = present.start_ns if present is not None else now_ns
             yield from _of_ended(catalog, meter, sums, present_ns, touched, judged_ns)
@@ -54,11 +54,13 @@ def _of_ended(
         plan = catalog.plan_at(period.end_ns - 1)
         then = plan.meters.get(meter.key)
         if then is not None:
-            yield from _thresholds(then, plan.version, period, sums, over=True)
+            yield from _thresholds(then, plan.version, period, sums, catalog.brought, over=True)
 
 
-def _of_period(meter: Meter, version: int, period: Period, sums: Sums) -> Iterator[Condition]:
-    yield from _thresholds(meter, version, period, sums, over=False)
+def _of_period(
+    meter: Meter, version: int, period: Period, sums: Sums, brought: Mapping[str, Reach]
+) -> Iterator[Condition]:
+    yield from _thresholds(meter, version, period, sums, brought, over=False)
     for rule in meter.budget.rules:
         if rule.kind == "burn_rate":
             yield from _burn(meter, version, period, sums, rule)
@@ -68,14 +70,22 @@ def _of_period(meter: Meter, version: int, period: Period, sums: Sums) -> Iterat
             yield from of_history(meter, version, period, sums, rule)
 
 
-def _thresholds(meter: Meter, version: int, period: Period, sums: Sums, over: bool) -> Iterator[Condition]:
+def _thresholds(
+    meter: Meter, version: int, period: Period, sums: Sums, brought: Mapping[str, Reach], over: bool
+) -> Iterator[Condition]:
     spent = spent_in(meter, period, sums)
     amount = spent.nano if meter.money else spent.gpu_ns
+    reach = brought.get(meter.key)
+    if reach is not None and (meter.budget.rolling_ns is not None or not _in(period, reach)):
+        reach = None
     for ppm in meter.budget.thresholds_ppm.tolist():
         holds = amount * WHOLE_PPM >= meter.amount * ppm
-        yield line_of(
-            "threshold", str(ppm), meter, version, period, sums, holds, over=over, threshold_ppm=ppm
-        )
+        line = ("threshold", str(ppm))
+        yield line_of(*line, meter, version, period, sums, holds, over=over, threshold_ppm=ppm, brought=reach)
+
+
+def _in(period: Period, reach: Reach) -> bool:
+    return period.start_ns <= reach.from_ns < period.end_ns
 
 
 def _burn(meter: Meter, version: int, period: Period, sums: Sums, rule: BudgetRule) -> Iterator[Condition]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuledger.budgets.catalog import Catalog, Meter
+from gpuledger.budgets.catalog import Meter, Plan
 from gpuledger.budgets.lines import Driver, Lines
+from gpuledger.budgets.rates import Rates
 
 
 class Counted(NamedTuple):
@@ -26,17 +27,20 @@ class Contribution:
 
 
 def contribution(
-    catalog: Catalog, cluster: str, start_ns: int, price_version: int, lines: Lines
+    plan: Plan, rates: Rates, cluster: str, start_ns: int, lines: Lines, foreign_only: bool = False
 ) -> Contribution:
-    """What the lines of a window count. A function of its arguments alone, so that it can be taken back."""
-    plan = catalog.plan_at(start_ns)
-    rates = catalog.rates(price_version)
+    """What the lines of a window count. A function of its arguments alone, so that it can be taken back.
+
+    ``foreign_only``: for meters in another currency than a line's alone.
+    """
     money: dict[tuple[Meter, str], int] = {}
     gpu_ns: dict[Meter, int] = {}
     found = Contribution()
     for payer, amounts in lines:
         for meter in plan.meters_of(cluster, payer):
             if not meter.is_effective(start_ns) or meter.period(start_ns) is None:
+                continue
+            if foreign_only and not meter.is_foreign(payer.currency):
                 continue
             time_ns = meter.gpu_ns(amounts)
             gpu_ns[meter] = gpu_ns.get(meter, 0) + time_ns

@@ -10,49 +10,22 @@ for the greatest one that came before the tail. What is counted is a function of
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 
+from gpuledger.budgets.backfill import Backfill, Place
 from gpuledger.budgets.bulk import added, matched
-from gpuledger.budgets.catalog import Catalog, Match, Meter
+from gpuledger.budgets.catalog import Catalog, Match, Meter, Plan
 from gpuledger.budgets.contribution import Contribution, Counted, contribution
+from gpuledger.budgets.counters import Changed, Counters, Restated
 from gpuledger.budgets.known import KnownRevisions
 from gpuledger.budgets.lines import Amounts, Driver, Replaced, Window, WindowCharges
+from gpuledger.budgets.reaches import TOTAL
 from gpuledger.budgets.rings import Ring
 from gpuledger.budgets.totals import DRIVERS_TOLD, Amount, Total, closed, largest, over_for_long
 from gpuledger.contract.windows import DAY_NS
 
 TAIL_MS = 120_000  # of arrival: what a processor sends again after a restart lies within it
 RESTATED_KEPT = 10_000  # windows of a partition; of older ones the warehouse is asked
-
-
-@dataclass(slots=True)
-class Restated:
-    """A window that came out of order: its revision, and what it counts."""
-
-    revision: int
-    counted: dict[str, Counted]
-
-
-@dataclass(slots=True)
-class Counters:
-    """Everything that a partition has counted, by the meters' keys."""
-
-    totals: dict[str, dict[int, Total]] = field(default_factory=dict)
-    rings: dict[str, dict[int, Ring]] = field(default_factory=dict)
-    known: dict[tuple[str, str], KnownRevisions] = field(default_factory=dict)
-    high_water_ns: dict[tuple[str, str], int] = field(default_factory=dict)
-    restated: OrderedDict[Window, Restated] = field(default_factory=OrderedDict)
-    newest_end_ns: int = 0
-    tail_start_ms: int = 0
-
-
-@dataclass(slots=True)
-class Changed:
-    """The totals and buckets that changed since they were last told."""
-
-    totals: set[tuple[str, int]] = field(default_factory=set)
-    buckets: set[tuple[str, int, int]] = field(default_factory=set)
 
 
 class PartitionCount:
@@ -62,14 +35,31 @@ class PartitionCount:
         self, partition: int, catalog: Catalog, counters: Counters | None = None, position: int = 0
     ) -> None:
         self.partition = partition
-        self.catalog = catalog
         self.counters = counters or Counters()
+        self._catalog = catalog
+        self.backfill = Backfill(catalog, self.counters.backfilled)
         self.position = position
         self.changed = Changed()
         self.told_version = 0  # the greatest that an earlier owner told the second stage
         self._tail: OrderedDict[Window, WindowCharges] = OrderedDict()
         self._held: dict[Window, int] = {}  # known revisions that newer windows of the same bunch push out
         self._newest_ms = 0
+
+    @property
+    def catalog(self) -> Catalog:
+        """The versions that it goes by."""
+        return self._catalog
+
+    @catalog.setter
+    def catalog(self, catalog: Catalog) -> None:
+        if catalog is not self._catalog:
+            self._catalog = catalog
+            self.backfill.use(catalog)
+
+    @property
+    def tail(self) -> Iterable[WindowCharges]:
+        """The sets of the last minutes of arrival, of each window the one that is counted."""
+        return self._tail.values()
 
     @property
     def tail_offset(self) -> int:
@@ -100,6 +90,7 @@ class PartitionCount:
         self._held.clear()
         coming = dict(self.counters.high_water_ns)
         asked: dict[Window, int | None] = {}
+        fresh: set[Window] = set()  # in the tail by the time at which they come once more
         for charges in records:
             window = charges.window
             key = (window.cluster, window.node)
@@ -107,6 +98,9 @@ class PartitionCount:
                 continue
             if window.start_ns > coming.get(key, -1):
                 coming[key] = window.start_ns
+                fresh.add(window)
+            elif window in fresh:
+                continue
             elif window not in self._tail and window not in self.counters.restated:
                 counted = self._known(charges)
                 if counted is None or counted < charges.revision:
@@ -123,16 +117,18 @@ class PartitionCount:
                 continue
             self.position = charges.offset + 1
             window = charges.window
+            if self.backfill.round is not None:
+                self.backfill.round.came(charges.append_ms)
             if window.start_ns > self.counters.high_water_ns.get((window.cluster, window.node), -1):
-                lines = matched(self.catalog.plan_at(window.start_ns), charges) if charges.lines else None
+                lines = matched(self._plan_at(window.start_ns), charges) if charges.lines else None
                 if lines is not None:
-                    key = window.start_ns, charges.length_ns, self._day_ns
+                    key = window.start_ns, charges.length_ns, self.day_ns
                     self._know(charges)
                     fresh.setdefault(key, []).extend(lines)
                     continue
             self._replace(charges, replaced)
         for (start_ns, length_ns, day_ns), lines in sorted(fresh.items(), key=lambda item: item[0]):
-            for meter, counted, drivers in added(self.catalog.plan_at(start_ns), start_ns, lines):
+            for meter, counted, drivers in added(self._plan_at(start_ns), start_ns, lines):
                 self._change(meter, start_ns, start_ns + length_ns, day_ns, counted, {}, drivers)
 
     def _replace(self, charges: WindowCharges, replaced: Mapping[Window, Replaced]) -> None:
@@ -181,9 +177,9 @@ class PartitionCount:
         known = replaced.get(window)
         if known is None:
             return -1 if counted is None else counted, Contribution()
-        return known.revision, contribution(
-            self.catalog, window.cluster, window.start_ns, known.price_version, known.lines
-        )
+        rates = self.catalog.rates(known.price_version)
+        plan = self._plan_at(window.start_ns)
+        return known.revision, contribution(plan, rates, window.cluster, window.start_ns, known.lines)
 
     def _known(self, charges: WindowCharges) -> int | None:
         window = charges.window
@@ -193,13 +189,18 @@ class PartitionCount:
 
     def _contribution(self, charges: WindowCharges) -> Contribution:
         window = charges.window
-        return contribution(
-            self.catalog, window.cluster, window.start_ns, charges.price_version, charges.lines
-        )
+        rates = self.catalog.rates(charges.price_version)
+        plan = self._plan_at(window.start_ns)
+        return contribution(plan, rates, window.cluster, window.start_ns, charges.lines)
+
+    def _plan_at(self, start_ns: int) -> Plan:
+        """The meters that a window counts for which starts then."""
+        segment = self.backfill.segment(start_ns)
+        return self.catalog.plan_at(start_ns) if segment is None else segment.plan
 
     def _apply(self, charges: WindowCharges, before: Contribution, after: Contribution) -> None:
         start_ns, end_ns = charges.window.start_ns, charges.window.start_ns + charges.length_ns
-        meters = self.catalog.plan_at(start_ns).meters
+        meters = self._plan_at(start_ns).meters
         none = Counted()
         for key in before.counted.keys() | after.counted.keys():
             meter = meters.get(key)
@@ -209,10 +210,10 @@ class PartitionCount:
             change = Counted(*(b - a for a, b in zip(was, now, strict=True)))
             if any(change):
                 drivers = before.drivers.get(key, {}), after.drivers.get(key, {})
-                self._change(meter, start_ns, end_ns, self._day_ns, change, *drivers)
+                self._change(meter, start_ns, end_ns, self.day_ns, change, *drivers)
 
     @property
-    def _day_ns(self) -> int:
+    def day_ns(self) -> int:
         """The day of the newest window so far: by that a period is open or closed for what comes next."""
         return self.counters.newest_end_ns // DAY_NS * DAY_NS
 
@@ -227,24 +228,34 @@ class PartitionCount:
         after: Mapping[Driver, Amount],
     ) -> None:
         """Count more, or less, for a meter in windows that start and end so, and came on a day so new."""
-        key = meter.key
-        for length_ns in meter.bucket_lengths_ns:
-            rings = self.counters.rings.setdefault(key, {})
-            ring = rings.get(length_ns)
-            if ring is None:
-                ring = rings[length_ns] = Ring(length_ns)
-            start = ring.add(start_ns, change.nano if meter.money else change.gpu_ns)
-            if start is not None:
-                self.changed.buckets.add((key, length_ns, start))
-        if meter.is_closed(start_ns, day_ns):
-            return
-        period_start_ns = meter.total_start_ns(start_ns)
-        total = self._total(meter, period_start_ns)
-        total.add(change, end_ns)
-        total.drive(before, after)
-        self.changed.totals.add((key, period_start_ns))
+        segment = self.backfill.segment(start_ns)
+        places: Sequence[Place] = meter.places if segment is None else segment.places[meter.key]
+        for length_ns, apart in places:
+            if apart is not None:
+                assert self.backfill.round is not None
+                span = start_ns, end_ns
+                self.backfill.round.sheet.change(apart, meter, span, change, before, after)
+            elif length_ns != TOTAL:
+                amount = change.nano if meter.money else change.gpu_ns
+                start = self.ring(meter.key, length_ns).add(start_ns, amount)
+                if start is not None:
+                    self.changed.buckets.add((meter.key, length_ns, start))
+            elif not meter.is_closed(start_ns, day_ns):
+                period_start_ns = meter.total_start_ns(start_ns)
+                total = self.total(meter, period_start_ns)
+                total.add(change, end_ns)
+                total.drive(before, after)
+                self.changed.totals.add((meter.key, period_start_ns))
 
-    def _total(self, meter: Meter, period_start_ns: int) -> Total:
+    def ring(self, key: str, length_ns: int) -> Ring:
+        """The buckets of a length of a meter."""
+        rings = self.counters.rings.setdefault(key, {})
+        ring = rings.get(length_ns)
+        if ring is None:
+            ring = rings[length_ns] = Ring(length_ns)
+        return ring
+
+    def total(self, meter: Meter, period_start_ns: int) -> Total:
         """The total of a period. Where it is new, those that no partition needs make room."""
         periods = self.counters.totals.setdefault(meter.key, {})
         total = periods.get(period_start_ns)

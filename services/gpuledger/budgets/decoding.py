@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuledger.budgets import metrics
 from gpuledger.budgets.lines import WindowCharges, charges_of
-from gpuledger.bus import Incoming, SchemaRegistry
+from gpuledger.bus import DeadLetters, Incoming, SchemaRegistry
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.records import ChargeSet, decode_as, decode_many
 from gpuledger.contract.schemas import schema
@@ -41,3 +42,17 @@ def decoded(
         else:
             taken.append((record, charges_of(one, record.offset, record.timestamp_ms)))
     return taken, refused
+
+
+def taken(
+    registry: SchemaRegistry, dead_letters: DeadLetters, records: Sequence[Incoming]
+) -> dict[int, list[WindowCharges]]:
+    """The charge sets, by partition; what is none goes to dead letters. Raises Unavailable."""
+    found: dict[int, list[WindowCharges]] = {}
+    good, refused = decoded(registry, records)
+    if refused:
+        dead_letters.publish(refused)
+        metrics.RECORDS_REFUSED.inc(len(refused))
+    for record, charges in good:
+        found.setdefault(record.partition, []).append(charges)
+    return found

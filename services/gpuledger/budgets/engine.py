@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 import structlog
 from faust.types import TP
 
 from gpuledger.budgets import metrics
+from gpuledger.budgets.backfills import Backfills
 from gpuledger.budgets.catalog import Catalog
-from gpuledger.budgets.decoding import decoded
-from gpuledger.budgets.first_stage import FirstStage
+from gpuledger.budgets.decoding import taken
+from gpuledger.budgets.first_stage import RECALLED_AT_ONCE, FirstStage
 from gpuledger.budgets.lag import Lag
-from gpuledger.budgets.lines import Replaced, Window, WindowCharges
-from gpuledger.budgets.replaced import replaced
+from gpuledger.budgets.lines import WindowCharges
+from gpuledger.budgets.questions import Questions
 from gpuledger.budgets.second_stage import SecondStage
 from gpuledger.budgets.settings import BudgetSettings
 from gpuledger.budgets.topics_read import TopicsRead
@@ -28,18 +30,17 @@ from gpuledger.bus import (
     Producer,
     SchemaRegistry,
     TransactionalProducer,
-    committed_offsets,
 )
 from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
 from gpuledger.contract.errors import Fenced, Unavailable
 from gpuledger.contract.records import BudgetSubtotal
 from gpuledger.contract.topics import BUDGET_SUBTOTALS, CHARGES
 from gpuledger.processor.patience import Superseded, patiently
-from gpuledger.warehouse import Warehouse, connect
 
 STAGE = "budgets"
 KNOWN_AHEAD_NS = 15 * NS_PER_S  # see processor.engine: whoever read the budgets so long ago knows a version
 JUDGED_AT_MOST_EVERY_S = 0.25  # a thousand budgets take some 20 ms, and each poll touches most
+BACKFILL_TOLD_NS = NS_PER_S // 20  # in a tick, of which two come each second: the second stage must take it
 CLOSE_FLUSH_S = 5.0
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -56,8 +57,7 @@ class Engine:
         self, bus: BusSettings, settings: BudgetSettings, warehouse_url: str, clock: Clock | None = None
     ) -> None:
         self._bus, self._settings, self._clock = bus, settings, clock or SystemClock()
-        self._warehouse_url = warehouse_url
-        self._warehouse: Warehouse | None = None
+        self._questions = Questions(bus, settings, warehouse_url)
         name = settings.application
         self._reader = PartitionReader(bus, f"{name}-reader")
         self._producer = Producer(bus, f"{name}-subtotals")
@@ -72,7 +72,12 @@ class Engine:
         self._next_read_ns = 0
         self._kept_ns = 0
         self._lag = Lag(self._clock)
+        self._backfills = Backfills(bus, settings, warehouse_url)
         self._next_judge_ns = 0
+        self._partitions = 1
+        self._places: Sequence[TP] = ()
+        self._fed: dict[int, int] = {}  # by partition of gpu.charges the offset behind all that came
+        self._is_broken = False
         self._assignment = 0
         self._serving = 0
         self._lock = threading.Lock()
@@ -84,74 +89,100 @@ class Engine:
 
     def assign(self, assignment: int, places: Sequence[TP]) -> None:
         """See Work. All is taken over anew: what another owner may have done between is then known."""
-        self._serving = assignment
-        self._let_go()
+        self._serving, self._places, self._is_broken = assignment, list(places), False
+        self._fed.clear()
         try:
-            catalog = self._patiently(self._configure)
-            mine = sorted(place.partition for place in places if place.topic == CHARGES)
-            self._fenced = self._patiently(partial(FirstStage.fenced, mine, self._bus, self._settings))
-            for number in mine:
-                take_over = partial(
-                    FirstStage.take_over,
-                    number,
-                    self._fenced[number],
-                    self._reader,
-                    self._read,
-                    self._registry,
-                    catalog,
-                )
-                self._first[number] = self._patiently(take_over)
-                del self._fenced[number]
-            self._patiently(partial(FirstStage.told, self._first, self._read))
-            if TP(BUDGET_SUBTOTALS, 0) in places:
-                take_over_breaches = partial(
-                    SecondStage.take_over, self._bus, self._settings, self._reader, self._read
-                )
-                self._second = self._patiently(take_over_breaches)
+            self._take_over()
         except Superseded:
             _log.info("assigned anew while taking over")
-        self._next_read_ns, self._kept_ns = 0, self._clock.boot_ns()
-        metrics.PARTITIONS_OWNED.set(len(self._first))
-        self._lag.own(self._first)
 
     def feed(self, assignment: int, records: Sequence[Incoming]) -> Mapping[TP, int]:
         """See Work."""
         if assignment != self._serving or not self._is_current():
             return {}
-        finished: dict[TP, int] = {}
-        try:
-            ours = [record for record in records if record.topic == CHARGES]
-            self._count(self._charges(ours))
-            self._lag.counted(ours)
-            for record in records:
-                if record.topic == BUDGET_SUBTOTALS and self._second is not None:
-                    told = self._read.read(BudgetSubtotal, record)
-                    if told is not None:
-                        self._second.absorb(told)
-                    finished[TP(BUDGET_SUBTOTALS, 0)] = record.offset + 1
-            self._judge()
-        except Superseded:
-            return {}
-        return finished
+        return self._go_on(partial(self._feed, records))
 
     def tick(self, assignment: int) -> Mapping[TP, int]:
         """See Work: read what people wrote, and write states."""
         if assignment != self._serving or not self._is_current():
             return {}
-        try:
-            return self._tick(self._clock.boot_ns())
-        except Superseded:
-            return {}
+        return self._go_on(lambda: self._tick(self._clock.boot_ns()))
 
     def close(self) -> None:
         """See Work."""
         self._let_go()
+        self._backfills.close()
         self._producer.flush(CLOSE_FLUSH_S)
         self._producer.close()
         self._reader.close()
         self._registry.close()
-        if self._warehouse is not None:
-            self._warehouse.close()
+        self._questions.close()
+
+    def _go_on(self, work: Callable[[], Mapping[TP, int]]) -> Mapping[TP, int]:
+        """Do it. Where Kafka was away, what this worker holds may not lie there: it takes over anew."""
+        try:
+            if self._is_broken:
+                self._patiently(self._recover)
+                self._is_broken = False
+                metrics.WAITS.set(0)
+            return work()
+        except Superseded:
+            return {}
+        except Unavailable as error:
+            if self._is_broken:
+                raise  # it was waited for, for long
+            self._is_broken = True
+            metrics.WAITS.set(1)
+            _log.warning("waiting, then all is taken over anew", error=str(error))
+            return {}
+
+    def _recover(self) -> None:
+        """Take over anew, and count what came meanwhile: Faust gives it once."""
+        self._producer.close()
+        self._producer = Producer(self._bus, f"{self._settings.application}-subtotals")
+        self._dead_letters = DeadLetters(self._producer, self._registry, self._clock, STAGE)
+        self._take_over()
+        for partition, stage in self._first.items():
+            last = self._fed.get(partition, 0) - 1
+            messages = self._reader.read_range(CHARGES, partition, stage.count.position, last)
+            while bunch := list(islice(messages, RECALLED_AT_ONCE)):
+                self._count(self._charges(bunch))
+
+    def _take_over(self) -> None:
+        """Own the partitions that are assigned, from what lies in Kafka."""
+        self._let_go()
+        catalog = self._patiently(self._configure)
+        mine = sorted(place.partition for place in self._places if place.topic == CHARGES)
+        self._fenced = self._patiently(partial(FirstStage.fenced, mine, self._bus, self._settings))
+        for number in mine:
+            sources = self._reader, self._read, self._registry, catalog
+            take_over = partial(FirstStage.take_over, number, self._fenced[number], *sources)
+            self._first[number] = self._patiently(take_over)
+            del self._fenced[number]
+        self._patiently(partial(FirstStage.told, self._first, self._read))
+        if TP(BUDGET_SUBTOTALS, 0) in self._places:
+            sources_of_all = self._bus, self._settings, self._reader, self._read
+            self._second = self._patiently(partial(SecondStage.take_over, *sources_of_all))
+        self._partitions = self._patiently(partial(self._reader.partitions, CHARGES))
+        self._next_read_ns, self._kept_ns = 0, self._clock.boot_ns()
+        metrics.PARTITIONS_OWNED.set(len(self._first))
+        self._lag.own(self._first)
+
+    def _feed(self, records: Sequence[Incoming]) -> Mapping[TP, int]:
+        finished: dict[TP, int] = {}
+        ours = [record for record in records if record.topic == CHARGES]
+        for record in ours:
+            self._fed[record.partition] = max(record.offset + 1, self._fed.get(record.partition, 0))
+        self._count(self._charges(ours))
+        self._lag.counted(ours)
+        for record in records:
+            if record.topic == BUDGET_SUBTOTALS and self._second is not None:
+                told = self._read.read(BudgetSubtotal, record)
+                if told is not None:
+                    self._second.absorb(told)
+                finished[TP(BUDGET_SUBTOTALS, 0)] = record.offset + 1
+        self._judge()
+        return finished
 
     def _tick(self, now_ns: int) -> Mapping[TP, int]:
         if now_ns >= self._next_read_ns:
@@ -160,9 +191,31 @@ class Engine:
             if self._second is not None:
                 self._as_owner(partial(self._second.hear, self._read, self._registry))
         self._judge()
-        return self._as_owner(partial(self._keep, now_ns))
+        kept = self._as_owner(self._backfill)
+        return {**self._as_owner(partial(self._keep, now_ns)), **kept}
+
+    def _backfill(self) -> dict[TP, int]:
+        """Count what was read of the time before a version; keep it, then tell it, little at a time."""
+        counts = {partition: stage.count for partition, stage in self._first.items()}
+        self._backfills.look(counts, self._partitions)
+        kept: dict[TP, int] = {}
+        ready = self._backfills.ready(counts)
+        if ready is not None:
+            partition, base = ready
+            self._first[partition].backfill(base)
+            end = self._reader.bounds(BUDGET_SUBTOTALS, 0)[1]
+            position = self._first[partition].keep(self._registry, end)
+            if position is not None:
+                kept[TP(CHARGES, partition)] = position
+        until_ns = self._clock.boot_ns() + BACKFILL_TOLD_NS
+        for stage in self._first.values():
+            while stage.has_untold and self._clock.boot_ns() < until_ns:
+                self._producer.produce_all([stage.backfilled(self._registry)])
+                stage.told_backfilled()
+        return kept
 
     def _let_go(self) -> None:
+        self._backfills.abandon()
         for transactions in self._fenced.values():
             transactions.close()
         self._fenced.clear()
@@ -188,14 +241,7 @@ class Engine:
             for record in records
             if (stage := self._first.get(record.partition)) and record.offset >= stage.count.position
         ]
-        taken, refused = decoded(self._registry, ours)
-        if refused:
-            self._dead_letters.publish(refused)
-            metrics.RECORDS_REFUSED.inc(len(refused))
-        found: dict[int, list[WindowCharges]] = {}
-        for record, charges in taken:
-            found.setdefault(record.partition, []).append(charges)
-        return found
+        return taken(self._registry, self._dead_letters, ours)
 
     def _count(self, charges: Mapping[int, Sequence[WindowCharges]]) -> None:
         if not charges:
@@ -206,26 +252,11 @@ class Engine:
         for partition, records in charges.items():
             stage = self._first[partition]
             asked = stage.count.to_ask(records)
-            known = self._patiently(partial(self._replaced, stage, asked)) if asked else {}
+            known = self._patiently(partial(self._questions.replaced, stage.count, asked)) if asked else {}
             stage.take(records, known)
             metrics.SETS_COUNTED.inc(len(records))
         told = [out for stage in self._first.values() for out in stage.subtotals(self._registry)]
         self._producer.produce_all(told)
-
-    def _replaced(self, stage: FirstStage, asked: Mapping[Window, int | None]) -> dict[Window, Replaced]:
-        """Ask the warehouse, once the sink has written all that came before the tail."""
-        count, group = stage.count, self._settings.sink_group
-        offsets = committed_offsets(self._bus, f"{group}-asked", group, CHARGES, [count.partition])
-        written = offsets[count.partition] or 0
-        if written < count.tail_offset:
-            raise Unavailable(
-                f"{len(asked)} windows of partition {count.partition} are restated, and the warehouse lacks "
-                f"charges from offset {written} on: is the sink (group {group}) running?"
-            )
-        if self._warehouse is None:
-            self._warehouse = connect(self._warehouse_url)
-        metrics.WINDOWS_ASKED.inc(len(asked))
-        return replaced(self._warehouse, asked, count.counters.tail_start_ms)
 
     def _judge(self) -> None:
         now_ns = self._clock.boot_ns()

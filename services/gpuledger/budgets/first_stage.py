@@ -8,9 +8,12 @@ from itertools import islice
 
 import structlog
 
+from gpuledger.budgets.backfill import Bucket, Sheet
+from gpuledger.budgets.backfilling import all_of, merge
 from gpuledger.budgets.catalog import Catalog
 from gpuledger.budgets.columns import counters_of, states_of, subtotal_of
-from gpuledger.budgets.counting import Changed, PartitionCount
+from gpuledger.budgets.counters import Changed
+from gpuledger.budgets.counting import PartitionCount
 from gpuledger.budgets.decoding import decoded
 from gpuledger.budgets.lines import Replaced, Window, WindowCharges
 from gpuledger.budgets.settings import BudgetSettings
@@ -23,9 +26,11 @@ from gpuledger.bus import (
     TransactionalProducer,
     framed,
 )
+from gpuledger.contract.records import BudgetSubtotal
 from gpuledger.contract.topics import BUDGET_STATE, BUDGET_SUBTOTALS, CHARGES
 
 FENCED_AT_ONCE = 8
+METERS_AT_ONCE = 40  # of a backfill: some 5,000 buckets, which the second stage takes in 10 ms
 RECALLED_AT_ONCE = 500  # records: decoded together
 _log = structlog.get_logger(__name__)
 
@@ -42,6 +47,8 @@ class FirstStage:
         self._kept_position = -1
         self.kept_ns = 0  # on the clock of whoever asks for states
         self.subtotals_offset = subtotals_offset
+        self._course: dict[str, dict[Bucket, int]] = {}
+        self._untold = sorted(count.counters.untold)  # meters, a few of which are told at a time
 
     @staticmethod
     def fenced(
@@ -107,13 +114,46 @@ class FirstStage:
     def subtotals(self, registry: SchemaRegistry) -> list[Outgoing]:
         """What is to be told since this was last asked."""
         changed = self.count.changed
+        if self._untold:  # they are told as a whole, with the time in which it was spent
+            waits = set(self._untold)
+            changed.totals = {total for total in changed.totals if total[0] not in waits}
+            changed.buckets = {bucket for bucket in changed.buckets if bucket[0] not in waits}
         news = changed.totals or self.count.counters.newest_end_ns > self._told_end_ns
         if not news:
             return []
         told, self.count.changed = subtotal_of(self.count, changed), Changed()
         self._told_end_ns = told.newest_end_ns
+        return [self._outgoing(registry, told)]
+
+    def backfill(self, base: Sheet) -> None:
+        """Count what was read of the time before a version. A state must be kept before anything is told."""
+        found = merge(self.count, base)
+        for (key, *bucket), amount in found.course.items():
+            self._course.setdefault(key, {})[key, bucket[0], bucket[1]] = amount
+        self._untold = sorted(self.count.counters.untold)
+        self._kept_position = -1
+
+    @property
+    def has_untold(self) -> bool:
+        """Whether something that was made up for is still to be told."""
+        return bool(self._untold)
+
+    def backfilled(self, registry: SchemaRegistry) -> Outgoing:
+        """Of some meters all that is counted; ``told_backfilled`` must follow once it is told."""
+        keys = self._untold[:METERS_AT_ONCE]
+        course = {bucket: amount for key in keys for bucket, amount in self._course.get(key, {}).items()}
+        return self._outgoing(registry, subtotal_of(self.count, all_of(self.count, keys), more=course))
+
+    def told_backfilled(self) -> None:
+        """What ``backfilled`` returned is told."""
+        for key in self._untold[:METERS_AT_ONCE]:
+            self._course.pop(key, None)
+            self.count.counters.untold.discard(key)
+        del self._untold[:METERS_AT_ONCE]
+
+    def _outgoing(self, registry: SchemaRegistry, told: BudgetSubtotal) -> Outgoing:
         key = str(self.count.partition).encode()
-        return [Outgoing(BUDGET_SUBTOTALS, key, framed(registry, told), partition=0)]
+        return Outgoing(BUDGET_SUBTOTALS, key, framed(registry, told), partition=0)
 
     def keep(self, registry: SchemaRegistry, subtotals_end: int) -> int | None:
         """Write the state; the offset below which all is finished, None where nothing is to be written.

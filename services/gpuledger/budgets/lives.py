@@ -16,7 +16,7 @@ from gpuledger.budgets.notes import Notes, Said
 from gpuledger.budgets.paces import forecast_of
 from gpuledger.budgets.sums import Sums
 from gpuledger.budgets.totals import PERIODS_UNDER_WAY
-from gpuledger.budgets.words import CROSSED, link_of, sentence
+from gpuledger.budgets.words import BEFORE_VERSION, CROSSED, link_of, sentence
 from gpuledger.contract.records import Breach
 
 PENDING, FIRING, RESOLVED, RETRACTED = "pending", "firing", "resolved", "retracted"
@@ -86,6 +86,11 @@ class Lives:
         meter, budget = condition.meter, condition.meter.budget
         keeps_since = last is not None and last.state in ALIVE
         since_ns = last.since_ns if last is not None and keeps_since else condition.through_ns
+        before_ns = None
+        if not keeps_since and condition.brought is not None and condition.holds:
+            before_ns = sums.crossed_ns(condition.brought, condition.line)
+        if before_ns is not None:
+            since_ns, why = before_ns, f"{why}; {BEFORE_VERSION}"
         window_ns = last.window_start_ns if last is not None and keeps_since else since_ns - 1
         moves = budget.rolling_ns is not None or condition.rule == IDLE  # what it counts begins anywhere
         starts = sums.starts(meter.key)[-PERIODS_UNDER_WAY:] if moves else [condition.period.start_ns]

@@ -16,3 +16,8 @@ CAUGHT_UP_SECONDS = Gauge(
     "Broker time up to which the charges of the partition are counted, Unix seconds",
     ["partition"],
 )
+BACKFILLS_WAITING = Gauge(
+    "gpuledger_budgets_backfills_waiting",
+    "Meters (budgets, and rules for idle money) whose time before their version is not counted yet",
+)
+WAITS = Gauge("gpuledger_budgets_waits", "1: Kafka, the registry or the warehouse is away, and is waited for")

@@ -85,7 +85,7 @@ def _rows(warehouse: Warehouse, revisions: Mapping[Window, int]) -> dict[Window,
     lines: dict[Window, list[tuple[Payer, Sequence[int]]]] = {}
     for cluster, node, start_ms, _, *rest in warehouse.rows(_ROWS, {"windows": keys}):
         payer = Payer(*map(str, rest[:7]))
-        amounts = [*map(int, rest[7:11]), *map(_nano, rest[11:])]
+        amounts = [*map(int, rest[7:11]), *map(nano_of, rest[11:])]
         lines.setdefault(Window(cluster, node, int(start_ms) * NS_PER_MS), []).append((payer, amounts))
     prices = {
         Window(cluster, node, int(start_ms) * NS_PER_MS): int(version)
@@ -101,5 +101,6 @@ def _key(window: Window) -> tuple[str, str, int]:
     return window.cluster, window.node, window.start_ns // NS_PER_MS
 
 
-def _nano(amount: Any) -> int:
+def nano_of(amount: Any) -> int:
+    """Money of the warehouse in 1e-9 of its currency."""
     return int(Decimal(amount).scaleb(9))

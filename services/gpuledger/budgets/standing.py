@@ -43,10 +43,11 @@ _SUMS = ", ".join(
 class Standing:
     """How a budget stands. Amounts are 1e-9 of its currency, or GPU-ns where it is in GPU-hours.
 
-    ``counted_from_ns`` is later than the period's start where the budget came to hold within it. ``burn`` has
-    the pace over each of BURN_NS as a multiple of the even pace. ``forecast`` is what is expected at the end
-    of the period, ``by_history`` whether a model of the budget's own history says so or its pace alone.
-    ``used_up_ns`` is when the amount is used up by that, None where it is not within the period.
+    ``counted_from_ns`` is later than the period's start where the budget is effective from a later moment.
+    ``burn`` has the pace over each of BURN_NS as a multiple of the even pace. ``forecast`` is what is
+    expected at the end of the period, ``by_history`` whether a model of the budget's own history says so or
+    its pace alone. ``used_up_ns`` is when the amount is used up by that, None where it is not within the
+    period.
     """
 
     meter: Meter
@@ -81,18 +82,15 @@ class _Asked:
     slices: list[_Slice] = field(default_factory=list)
 
 
-def standings(
-    warehouse: Warehouse, plan: Plan, rates: Rates, since_ns: Mapping[str, int], now_ns: int
-) -> list[Standing]:
-    """The standing of every budget of a version that holds now. ``since_ns``: from when on each meter (by its
-    key) counts; what is not named counts from ever. Raises as Warehouse does."""
+def standings(warehouse: Warehouse, plan: Plan, rates: Rates, now_ns: int) -> list[Standing]:
+    """The standing of every budget of a version that holds now. Raises as Warehouse does."""
     asked = []
-    for key, meter in plan.meters.items():
+    for meter in plan.ordered:
         if meter.is_watch:
             continue
         period = meter.period(now_ns - 1) if meter.is_effective(now_ns - 1) else None
         if period is not None:
-            begins = max(period.start_ns, meter.budget.effective_from_ns, since_ns.get(key, 0))
+            begins = max(period.start_ns, meter.budget.effective_from_ns)
             asked.append(_Asked(meter, period, min(begins, now_ns)))
     if not asked:
         return []

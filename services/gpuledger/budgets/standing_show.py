@@ -102,7 +102,9 @@ def _remarks(found: Sequence[Standing]) -> Iterable[Text]:
     for one in found:
         if one.counted_from_ns > one.period.start_ns:
             since = time_of(one.counted_from_ns // NS_PER_S)
-            yield Text(f"{one.meter.budget.id} counts from {since} UTC, when it came to hold.", style="dim")
+            yield Text(
+                f"{one.meter.budget.id} counts from {since} UTC, from when on it is effective.", style="dim"
+            )
     yield Text(
         "burn: times the even pace; left: until the amount is used up by the forecast (8 of 10 in brackets).",
         style="dim",

@@ -48,10 +48,9 @@ def status(
     rates = Rates(books[-1].rates) if books else Rates()
     warehouse = connect(url)
     try:
-        since_ns = {} if file else _since(budgets, now_ns)
         found = [
             one
-            for one in standings(warehouse, plan, rates, since_ns, now_ns)
+            for one in standings(warehouse, plan, rates, now_ns)
             if team in ("", one.meter.budget.scope.get("team"))
         ]
     finally:
@@ -80,14 +79,3 @@ def _published() -> tuple[list[BudgetsVersion], list[PriceBookVersion]]:
     budgets = [one for one in documents.versions(BudgetsVersion) if isinstance(one, BudgetsVersion)]
     books = [one for one in documents.versions(PriceBookVersion) if isinstance(one, PriceBookVersion)]
     return budgets, books
-
-
-def _since(budgets: Sequence[BudgetsVersion], now_ns: int) -> dict[str, int]:
-    """From when on each meter counts: the first of the versions up to now that all have it."""
-    since: dict[str, int] = {}
-    for version in budgets:
-        if version.active_from_ns > now_ns:
-            break
-        keys = Catalog([version]).plan_at(version.active_from_ns).meters
-        since = {key: since.get(key, version.active_from_ns) for key in keys}
-    return since

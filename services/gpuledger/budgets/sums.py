@@ -11,6 +11,7 @@ import numpy as np
 from gpuledger.budgets.catalog import BEHIND_NS, Catalog
 from gpuledger.budgets.columns import buckets_of, drivers_of
 from gpuledger.budgets.lines import Driver
+from gpuledger.budgets.reaches import Reach
 from gpuledger.budgets.rings import Ring
 from gpuledger.budgets.totals import PERIODS_UNDER_WAY, Amount, closed, largest, over_for_long
 from gpuledger.contract.columns import Longs
@@ -170,6 +171,19 @@ class Sums:
         """What each of ``count`` buckets holds, from the one that starts at ``first_ns`` on."""
         rings = self._rings.get((key, length_ns))
         return rings.summed.values(first_ns, count) if rings is not None else np.zeros(count, np.int64)
+
+    def crossed_ns(self, reach: Reach, amount: int) -> int | None:
+        """When so much was reached in the time before a version: the end of a bucket of that time. None where
+        it was not, or is not known."""
+        length_ns = reach.course_ns
+        rings = self._rings.get((reach.key, length_ns))
+        if rings is None:
+            return None
+        first_ns = reach.from_ns // length_ns * length_ns
+        count = -(-(reach.until_ns - first_ns) // length_ns)
+        sums = np.cumsum(rings.summed.values(first_ns, count))
+        reached = np.flatnonzero(sums >= amount)
+        return min(reach.until_ns, first_ns + (int(reached[0]) + 1) * length_ns) if reached.size else None
 
     def drivers(self, key: str, starts_ns: Iterable[int]) -> list[BreachDriver]:
         """The five pods and workloads that count most in those periods."""

@@ -10,6 +10,7 @@ from gpuledger.contract.records import Breach
 from gpuledger.contract.windows import HOUR_NS, NS_PER_S
 
 CROSSED = "the line was crossed"  # why a breach begins; its message says which line, not this again
+BEFORE_VERSION = "before this version of the budgets"  # why it is told only now
 MONEY_DIGITS = 2
 _PPM_OF_PERCENT = 10_000
 _SAYS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Annotated
 
 import structlog
@@ -12,16 +11,16 @@ from prometheus_client import start_http_server
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
-from gpuledger.bus import BusSettings, PartitionReader
+from gpuledger.bus import BusSettings
 from gpuledger.bus.repeats import quieten
-from gpuledger.contract.errors import ConfigError, Unavailable
+from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor.app import make_app
 from gpuledger.processor.garbage import collect_seldom
+from gpuledger.processor.patience import await_topic
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.worker import Worker
 
-PAUSE_S = 2.0
 _log = structlog.get_logger(__name__)
 
 
@@ -55,28 +54,13 @@ def processor(
         raise ConfigError(str(error), where="environment") from None
     logging.basicConfig(level=logging.WARNING)
     collect_seldom()
-    await_topic(bus, settings)
+    await_topic(bus, settings.application, TELEMETRY, settings.patience_s)
     if settings.metrics_port:
         start_http_server(settings.metrics_port)
     worker = Worker(make_app(bus, settings, archive), loglevel="WARNING", quiet=True, redirect_stdouts=False)
     quieten("aiokafka")
     _log.info("processor starts", application=settings.application, kafka=bus.kafka_bootstrap)
     worker.execute_from_commandline()
-
-
-def await_topic(bus: BusSettings, settings: ProcessorSettings) -> None:
-    """Return once gpu.telemetry is there; raises ConfigError where it is not, Unavailable after patience."""
-    give_up = time.monotonic() + settings.patience_s
-    while True:
-        try:
-            with PartitionReader(bus, f"{settings.application}-start") as reader:
-                reader.partitions(TELEMETRY)
-                return
-        except Unavailable as error:
-            if time.monotonic() > give_up:
-                raise
-            _log.warning("waiting for Kafka", error=str(error))
-            time.sleep(PAUSE_S)
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import structlog
 
-from gpuledger.contract.clock import NS_PER_S, Clock
+from gpuledger.bus import BusSettings, PartitionReader
+from gpuledger.contract.clock import NS_PER_S, Clock, SystemClock
 from gpuledger.contract.errors import Unavailable
 
 FIRST_PAUSE_S = 0.5
@@ -36,3 +37,14 @@ def patiently(attempt: Callable[[], T], is_current: Callable[[], bool], clock: C
             _log.warning("waiting", error=str(error))
         clock.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def await_topic(bus: BusSettings, application: str, topic: str, patience_s: float) -> None:
+    """Return once a topic is there: Faust ends where no broker answers at its start. Raises ConfigError where
+    the topic is not there, Unavailable after ``patience_s``."""
+
+    def look() -> None:
+        with PartitionReader(bus, f"{application}-start") as reader:
+            reader.partitions(topic)
+
+    patiently(look, lambda: True, SystemClock(), patience_s)

@@ -64,7 +64,7 @@ def _crossed(stack: Stack) -> set[Line]:
     catalog = Catalog(one for one in budgets if isinstance(one, BudgetsVersion))
     now_ns = clock.unix_ns()
     with contextlib.closing(connect(stack.warehouse_url)) as warehouse:
-        found = standings(warehouse, catalog.plan_at(now_ns), Rates(), {}, now_ns)
+        found = standings(warehouse, catalog.plan_at(now_ns), Rates(), now_ns)
     return {
         (one.meter.budget.id, ppm)
         for one in found

@@ -67,6 +67,11 @@ class BudgetState:
     counted_nano: Longs = field(default_factory=no_longs)
     counted_gpu_ns: Longs = field(default_factory=no_longs)
     counted_unconverted_nano: Longs = field(default_factory=no_longs)
+    backfilled_meter: Longs = field(default_factory=no_longs)
+    backfilled_length_ns: Longs = field(default_factory=no_longs)
+    backfilled_from_ns: Longs = field(default_factory=no_longs)
+    backfilled_until_ns: Longs = field(default_factory=no_longs)
+    backfilled_told: Longs = field(default_factory=no_longs)
 
 
 @dataclass(slots=True)
