@@ -14,7 +14,7 @@ from gpuledger.agent import metrics
 from gpuledger.agent.probes.libraries import LibraryScanner, Mapping
 from gpuledger.agent.probes.mappings import MappingWatch
 
-TOLD_LOOKS: Final = 8
+TOLD_LOOKS: Final = 32
 """Of these looks, one a second or so, /proc is looked through in one where the kernel tells of mappings."""
 
 _log = logging.getLogger(__name__)

@@ -42,6 +42,6 @@ def node_libraries(root: Path) -> list[LibraryFile]:
     found: dict[tuple[int, int], LibraryFile] = {}
     for place in LIBRARY_PLACES:
         with contextlib.suppress(OSError):
-            file = library_file(root / place)
+            file = library_file(f"{root}/{place}")
             found.setdefault(file.key, file)
     return list(found.values())
