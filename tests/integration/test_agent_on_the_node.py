@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -28,6 +28,7 @@ from tests.emulator import (
     remove_pod_cgroup,
 )
 from tests.support.exporter import exporter
+from tests.support.kubelet import Kubelet
 from tests.support.telemetry import ROOT
 from tests.support.waiting import until
 
@@ -158,9 +159,10 @@ def test_top_for_people_is_a_table(emulator: Emulator) -> None:
 
 def test_a_healthy_node_is_said_to_be_healthy(emulator: Emulator, tmp_path: Path) -> None:
     path = tmp_path / "kubelet.sock"
-    with socket.socket(socket.AF_UNIX) as kubelet, exporter() as told:
-        kubelet.bind(str(path))
-        kubelet.listen()
+    with contextlib.ExitStack() as stack, exporter() as told:
+        kubelet = Kubelet(path)
+        stack.callback(kubelet.down)
+        kubelet.give("train-0", {"nvidia.com/gpu": [emulator.uuids[0]]})
         told.say({"DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.5}, f'UUID="{emulator.uuids[0]}"')
         options = ["--library", str(LIBCUDA), "--kubelet-socket", str(path), "--dcgm-url", told.url]
         code, checks, _ = doctor(options, environment(emulator))
@@ -168,6 +170,8 @@ def test_a_healthy_node_is_said_to_be_healthy(emulator: Emulator, tmp_path: Path
     required = ("kernel", "uprobes", "ebpf", "ring", "libcuda", "cgroup v2", "nvml", "exporter")
     assert {name: checks[name]["ok"] for name in required} == dict.fromkeys(required, True)
     assert (checks["kubelet"]["ok"], checks["driver"]["detail"]) == (True, "NVIDIA 550.54.15")
+    assert "1 containers have devices" in checks["kubelet"]["detail"]
+    assert {"driver probes", "preattach"} <= checks.keys()
     assert "functions can be probed" in checks["libcuda"]["detail"]
     assert checks["nvml"]["detail"].startswith("2 devices")
     assert "not on 1 of 2 devices" in checks["gpm"]["detail"]

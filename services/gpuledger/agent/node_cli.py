@@ -23,6 +23,7 @@ from gpuledger.agent.top import LiveNode
 from gpuledger.agent.top.screen import render
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError, Unsupported
+from gpuledger.kube import KubeAccess
 
 EXIT_MISSING = 1
 PIPED_WIDTH = 200
@@ -36,12 +37,28 @@ def doctor(
     loader: Annotated[LoaderKind, typer.Option(help="How probes get into the kernel.")] = LoaderKind.AUTO,
     kubelet_socket: Annotated[Path, typer.Option(help="The kubelet's PodResources socket.")] = KUBELET_SOCKET,
     dcgm_url: Annotated[str | None, typer.Option(help="dcgm-exporter that the agent shall scrape.")] = None,
+    kube_api: Annotated[
+        str | None, typer.Option(help="API server to ask, URL; else this pod's own cluster.")
+    ] = None,
+    kube_token: Annotated[Path | None, typer.Option(help="Token for --kube-api or --kubelet-url.")] = None,
+    kubelet_url: Annotated[
+        str | None, typer.Option(help="The kubelet's own API, for --holders-from kubelet.")
+    ] = None,
     load: Annotated[bool, typer.Option(help="Load the probes for a moment, attached to nothing.")] = True,
 ) -> None:
     """Say what this node can do and what is missing. Exit code 1 where something required is missing."""
     if dcgm_url is not None:
         exporter_url(dcgm_url)
-    report = examine(Subject(loader, tuple(library or ()), kubelet_socket, dcgm_url, load), SystemClock())
+    subject = Subject(
+        loader,
+        tuple(library or ()),
+        kubelet_socket,
+        dcgm_url,
+        load,
+        None if kube_api is None else KubeAccess(kube_api, kube_token),
+        None if kubelet_url is None else KubeAccess(kubelet_url, kube_token, verify=False),
+    )
+    report = examine(subject, SystemClock())
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
     else:

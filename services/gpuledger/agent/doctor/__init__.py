@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-from gpuledger.agent.doctor import kernel, silicon
+from gpuledger.agent.doctor import cluster, entries, kernel, silicon
 from gpuledger.agent.doctor.report import Check, Report
 from gpuledger.agent.holders.choose import KUBELET_SOCKET
 from gpuledger.agent.probes import LoaderKind
 from gpuledger.contract.clock import Clock
+from gpuledger.kube import KubeAccess
 
 __all__ = ["Check", "Report", "Subject", "examine"]
-
-CONNECT_S: Final = 2.0  # a socket on this machine answers at once or not at all
 
 
 @dataclass(frozen=True)
@@ -28,6 +25,10 @@ class Subject:
     kubelet_socket: Path = KUBELET_SOCKET
     exporter: str | None = None
     load: bool = True
+    api: KubeAccess | None = None
+    """The API server, where it is not that of the pod that this runs in."""
+    kubelet: KubeAccess | None = None
+    """The kubelet, where its own list of pods shall name the holders."""
 
 
 def examine(subject: Subject, clock: Clock) -> Report:
@@ -39,9 +40,13 @@ def examine(subject: Subject, clock: Clock) -> Report:
         lambda: kernel.ring(subject.loader) if subject.load else iter(()),
         kernel.mappings,
         lambda: kernel.probes(subject.libraries),
+        entries.libraries,
+        lambda: entries.driver(subject.load),
         kernel.cgroups,
         silicon.nvml,
-        lambda: _kubelet(subject.kubelet_socket),
+        lambda: cluster.kubelet(subject.kubelet_socket),
+        lambda: cluster.api_server(subject.api),
+        lambda: cluster.kubelet_pods(subject.kubelet),
         lambda: silicon.exporter(subject.exporter, clock),
     ]
     report = Report()
@@ -51,15 +56,3 @@ def examine(subject: Subject, clock: Clock) -> Report:
         except Exception as error:  # a doctor that falls ill helps nobody
             report.checks.append(Check("doctor", False, f"{type(error).__name__}: {error}"))
     return report
-
-
-def _kubelet(path: Path) -> Iterator[Check]:
-    remedy = "under Kubernetes mount it into the agent; elsewhere name the holders in a file"
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(CONNECT_S)
-            connection.connect(str(path))
-    except OSError as error:
-        yield Check("kubelet", False, f"{path}: {error.strerror or error}", remedy, required=False)
-        return
-    yield Check("kubelet", True, f"{path} answers", required=False)

@@ -44,7 +44,8 @@ def _driver() -> Check:
     try:
         version = ask(pynvml.nvmlSystemGetDriverVersion)
     except Missing as missing:
-        return Check("driver", False, f"its version is not told ({missing.reason})", required=False)
+        remedy = "the library and the kernel's module are of two versions: reboot, or load the module anew"
+        return Check("driver", False, f"its version is not told ({missing.reason})", remedy, required=False)
     text = version.decode("ascii", "replace") if isinstance(version, bytes) else str(version)
     return Check("driver", True, f"NVIDIA {text}", required=False)
 
@@ -108,7 +109,8 @@ def exporter(url: str | None, clock: Clock) -> Iterator[Check]:
     found = parse_exposition(text)
     lacking = _PROFILED - {sample.field for sample in found.samples}
     detail = f"{place}: {len(found.samples)} values, {found.skipped_lines} lines not understood"
-    yield Check("exporter", bool(found.samples), detail, "it shows no field of DCGM", required=asked)
+    remedy = "it shows no field of DCGM: see its log, and the list of counters that it was given (-f)"
+    yield Check("exporter", bool(found.samples), detail, remedy, required=asked)
     if found.samples:
         yield Check(
             "profiling",
