@@ -63,7 +63,8 @@ class Frame:
     state_processes: Longs  # of the keyframe, by their number there: the first pair less the window's
     state_devices: Longs  # of the keyframe's layout, by their number there: the number in the window
     dictionaries: dict[tuple[int, int], Any] = field(default_factory=dict)
-    texts: dict[Any, Any] = field(default_factory=dict)
+    texts: dict[Any, Any] = field(default_factory=dict)  # of rows; see abreast/written.py
+    tables: dict[Any, Any] = field(default_factory=dict)  # of the texts of a window's rows
 
     def prepared(self, window: NodeWindow, records: Records, line: Timeline) -> Prepared:
         """Another window of the frame."""

@@ -6,10 +6,13 @@ cluster/node/hour, so its partition is named explicitly, computed here.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _SEED = 0x9747B28C  # org.apache.kafka.common.utils.Utils.murmur2
 _M = 0x5BD1E995
 _R = 24
 _MASK = 0xFFFFFFFF
+KEPT_KEYS = 1 << 14  # nodes whose partition is kept: each has some records in every window
 
 
 def murmur2(data: bytes) -> int:
@@ -28,6 +31,7 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
+@lru_cache(KEPT_KEYS)
 def partition_for_node(key: bytes, partitions: int) -> int:
     """Partition in [0, partitions) of the node with this key (`cluster/node`); ValueError if empty."""
     if not key:

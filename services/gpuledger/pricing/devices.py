@@ -49,6 +49,10 @@ class PricedDevice:
             self.mig_profile,
         )
 
+    def is_like(self, other: PricedDevice) -> bool:
+        """Whether nothing but their places on one node tells two whole GPUs apart."""
+        return not self.units_total and not other.units_total and self.gpu_model == other.gpu_model
+
     def with_gpus(self, count: int) -> PricedDevice:
         """The same on a node that is paid for as having ``count`` GPUs."""
         return replace(self, gpu_count=count)

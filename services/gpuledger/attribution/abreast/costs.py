@@ -10,7 +10,7 @@ from gpuledger.attribution.abreast.table import Table
 from gpuledger.attribution.gather import Prepared
 from gpuledger.attribution.settle import Ledger
 from gpuledger.contract.columns import longs
-from gpuledger.pricing import Cost
+from gpuledger.pricing import Cost, PricedDevice
 
 NO_TIME = 0, 0, 0
 
@@ -25,6 +25,9 @@ def costs_of(
     row = 0
     for frame, index in zip(table.frames, table.windows, strict=True):
         book, (start, end) = ledgers[index].book, ready[index].window.life_ns
+        last: PricedDevice | None = None  # the device before, where others may cost the same
+        by_gpu = False
+        kind: object = None
         for device in frame.pieces:
             chosen_here = chosen[row]
             row += 1
@@ -33,7 +36,10 @@ def costs_of(
                 amounts.append(NO_TIME)
                 continue
             priced = device.pieces[0].slot.priced
-            kind = id(book), start, end, book.kind(priced, start, end)
+            if last is None or not by_gpu or not priced.is_like(last):
+                of_kind = book.kind(priced, start, end)
+                by_gpu, last = not isinstance(of_kind, PricedDevice), priced
+                kind = id(book), start, end, of_kind
             both = known.get(kind)
             if both is None:
                 both = known[kind] = book.cost(priced, start, end), priced.gpu_ns(start, end)

@@ -17,7 +17,8 @@ from gpuledger.contract.columns import Longs
 from gpuledger.contract.records import ChargeSet
 from gpuledger.contract.rows import EVIDENCE_ORDER
 
-MAX_TEXTS = 64  # that a frame keeps: rows come and go with who is at work
+MAX_TABLES = 32  # that a frame keeps: rows come and go with who is at work
+MAX_TEXTS = 512  # of rows that a frame keeps: some ten a device
 
 
 class Abreast(NamedTuple):
@@ -95,18 +96,22 @@ def _table_of(abreast: Abreast, number: int, prepared: Prepared, ledger: Ledger)
     key = (
         (abreast.claims.claim[part] - abreast.table.first_claim[number]).tobytes(),
         abreast.claims.evidence[part].tobytes(),
-        tuple(cost and (cost.entry_ids, cost.priced) for cost in abreast.costs.of[first:last]),
-        ledger.book.currency,
-        id(ledger.teams),
-        ledger.teams.stretch(prepared.window.life_ns[0]),
+        tuple(cost and cost.entry_ids for cost in abreast.costs.of[first:last]),
+        *_stamp(prepared, ledger),
     )
-    known = frame.texts.get(key)
+    known = frame.tables.get(key)
     if known is None:
         table = text_table(list(_texts_of(abreast, number, prepared, ledger)))
-        if len(frame.texts) >= MAX_TEXTS:
-            frame.texts.clear()
-        known = frame.texts[key] = ledger.teams, table  # whose id is then no other's
+        if len(frame.tables) >= MAX_TABLES:
+            frame.tables.clear()
+        known = frame.tables[key] = ledger.teams, table
     return known[1]
+
+
+def _stamp(prepared: Prepared, ledger: Ledger) -> tuple[str, int, int]:
+    """What the texts of a frame's rows depend on beside their evidence and prices. Who keeps something by the
+    id of a team map keeps the map, so that the id is no other's."""
+    return ledger.book.currency, id(ledger.teams), ledger.teams.stretch(prepared.window.life_ns[0])
 
 
 def _texts_of(abreast: Abreast, number: int, prepared: Prepared, ledger: Ledger) -> Iterator[tuple[str, ...]]:
@@ -115,13 +120,20 @@ def _texts_of(abreast: Abreast, number: int, prepared: Prepared, ledger: Ledger)
     frame = abreast.table.frames[number]
     first_row = int(abreast.table.first_row[number])
     local = (abreast.claims.claim[part] - abreast.table.first_claim[number]).tolist()
+    stamp = _stamp(prepared, ledger)
+    if len(frame.texts) >= MAX_TEXTS:
+        frame.texts.clear()
     for claim, code in zip(local, abreast.claims.evidence[part].tolist(), strict=True):
         device, seat = divmod(claim, len(frame.seats))
-        consumer, reason = frame.seats[seat]
-        key = RowKey(prepared.devices[device].key.uuid, consumer, frame.container[device, seat], reason)
-        row = ledger.new_row(key, prepared.devices[device].pieces[0])
         cost = abreast.costs.of[first_row + device]
-        if cost is not None and cost.priced:
-            row.currency, row.price_ids = ledger.book.currency, list(cost.entry_ids)
-        row.evidence = EVIDENCE_ORDER[code]
-        yield texts_of(row)
+        entries = cost.entry_ids if cost is not None else ()
+        known = frame.texts.get((claim, code, entries, stamp))
+        if known is None:
+            consumer, reason = frame.seats[seat]
+            key = RowKey(prepared.devices[device].key.uuid, consumer, frame.container[device, seat], reason)
+            row = ledger.new_row(key, prepared.devices[device].pieces[0])
+            if entries:
+                row.currency, row.price_ids = ledger.book.currency, list(entries)
+            row.evidence = EVIDENCE_ORDER[code]
+            known = frame.texts[claim, code, entries, stamp] = ledger.teams, texts_of(row)
+        yield known[1]
