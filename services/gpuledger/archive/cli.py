@@ -16,9 +16,9 @@ from rich.table import Table
 
 from gpuledger.archive import metrics
 from gpuledger.archive.compact import compact as compact_store
-from gpuledger.archive.log import chain_of, partitions_of
+from gpuledger.archive.log import chain_of, identity_of, partitions_of
 from gpuledger.archive.service import serve
-from gpuledger.archive.store import open_store
+from gpuledger.archive.store import Store, open_store
 from gpuledger.archive.verify import verify as verify_store
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import SystemClock
@@ -66,7 +66,7 @@ def run(
 @app.command("list")
 def show(url: Url = None, as_json: AsJson = False) -> None:
     """What an archive holds of each partition: offsets, times, records, files, bytes."""
-    store = open_store(_given(url))
+    store = _archive(url)
     rows = []
     for topic, partition in partitions_of(store):
         commits = chain_of(store, topic, partition).commits
@@ -97,7 +97,7 @@ def show(url: Url = None, as_json: AsJson = False) -> None:
 @app.command("verify")
 def verify(url: Url = None, as_json: AsJson = False) -> None:
     """Read every byte: checksums, holes, repeats. Exit code 1 where anything is wrong."""
-    store = open_store(_given(url))
+    store = _archive(url)
     total = sum(
         len(commit.files)
         for place in partitions_of(store)
@@ -126,9 +126,17 @@ def verify(url: Url = None, as_json: AsJson = False) -> None:
 @app.command("compact")
 def compact(url: Url = None, as_json: AsJson = False) -> None:
     """Join the small files of the hours that are over, and delete what a crash left behind."""
-    done = compact_store(open_store(_given(url)), SystemClock().unix_ns() // NS_PER_MS)
+    done = compact_store(_archive(url), SystemClock().unix_ns() // NS_PER_MS)
     line = f"{done.before} commits are now {done.after}; {done.deleted} objects deleted"
     print(json.dumps(asdict(done)) if as_json else line)
+
+
+def _archive(url: str | None) -> Store:
+    """The store of an archive that is there: a mistyped URL is no empty archive. Raises ConfigError."""
+    store = open_store(_given(url))
+    if not partitions_of(store):  # one that holds nothing yet says whose it is
+        identity_of(store)
+    return store
 
 
 def _given(url: str | None) -> str:

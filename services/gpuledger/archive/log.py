@@ -45,12 +45,12 @@ class ArchiveLog:
     @property
     def kafka_cluster(self) -> str:
         """The id of the Kafka cluster that was archived: whose offsets these are."""
-        return str(_identity(self._store)["kafka_cluster"])
+        return str(identity_of(self._store)["kafka_cluster"])
 
     def partitions(self, topic: str) -> int:
         """See Log."""
         if not self._partitions:
-            self._partitions = _identity(self._store)["partitions"]
+            self._partitions = identity_of(self._store)["partitions"]
         if topic not in self._partitions:
             raise ConfigError(f"the archive at {self._store.url} holds nothing of {topic}")
         return self._partitions[topic]
@@ -102,13 +102,14 @@ def read_file(store: Store, file: File, with_values: bool = True) -> list[Incomi
     return unpack(data, with_values)
 
 
-def _identity(store: Store) -> dict[str, Any]:
-    """Which Kafka cluster it is, and how many partitions each topic has."""
+def identity_of(store: Store) -> dict[str, Any]:
+    """Which Kafka cluster it is, and how many partitions each topic has. Raises ConfigError where there is no
+    archive, BadRecord, StoreUnavailable."""
     try:
         stated: dict[str, Any] = json.loads(store.get(IDENTITY))
         if not {"kafka_cluster", "partitions"} <= stated.keys():
             raise BadRecord("bad_manifest", f"{IDENTITY} does not say whose archive this is")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ConfigError(f"there is no archive at {store.url}") from None
     except (ValueError, AttributeError) as error:
         raise BadRecord("bad_manifest", f"{IDENTITY} says nothing: {error!r}") from error

@@ -154,10 +154,13 @@ class Objects:
 
 
 def open_store(url: str) -> Store:
-    """The store at a URL or a path. Raises ConfigError for a URL that nobody here can reach."""
+    """The store at a URL or a path. Raises ConfigError for one that can not be a store."""
     parts = urlsplit(url)
     if not parts.scheme or parts.scheme == "file":
-        return Directory(Path(parts.path if parts.scheme else url))
+        directory = Path(parts.path if parts.scheme else url)
+        if directory.exists() and not directory.is_dir():
+            raise ConfigError("is a file; an archive is a directory", str(directory))
+        return Directory(directory)
     if parts.username or parts.password:
         raise ConfigError(
             "the archive's URL holds a secret; give it to the store's client in the environment"
@@ -175,7 +178,7 @@ def _translated(url: str) -> Iterator[None]:
     """Clients of object stores raise errors of their own beside OSError."""
     try:
         yield
-    except (FileNotFoundError, FileExistsError, ImportError):
+    except (FileNotFoundError, FileExistsError, NotADirectoryError, ImportError):
         raise
     except Exception as error:
         raise StoreUnavailable(f"the archive at {url}: {error or type(error).__name__}") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from gpuledger import documents
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, MINUTE_NS, NS_PER_S
 from gpuledger.pricing.yaml_values import instant_ns
@@ -23,14 +24,7 @@ _TIME_IN_NAME = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)T(\d\d)[-:]?(\d\d)[-:]?(\d\d
 
 def read_bytes(path: Path) -> bytes:
     """All of a file. Raises ConfigError where it can not be read or is over the limit."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(error.strerror or "can not be read", str(path)) from None
-    if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"is over {MAX_FILE_BYTES} bytes", str(path))
-    return data
+    return documents.read_bytes(path, MAX_FILE_BYTES)
 
 
 def as_text(data: bytes, path: Path) -> str:

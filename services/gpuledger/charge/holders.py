@@ -20,6 +20,10 @@ from gpuledger.charge.files import as_document, as_text
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import Device
 
+NO_HOLDERS = (
+    "is no listing of PodResources (JSON with podResources), no list of pods (kubectl get pods -o json)"
+    " and no holders file (docs/holders.md)"
+)
 _LISTING_KEYS = ("podResources", "pod_resources")
 
 
@@ -44,10 +48,10 @@ def read_stated(files: Iterable[tuple[Path, bytes]]) -> Stated:
     for path, data in files:
         text = as_text(data, path)
         document = as_document(text, path)
-        if isinstance(document, list):
+        if isinstance(document, list) and document and all(isinstance(one, dict) for one in document):
             document = {"podResources": document}
         if not isinstance(document, dict):
-            raise ConfigError("is no listing of PodResources, list of pods or holders file", str(path))
+            raise ConfigError(NO_HOLDERS, str(path))
         if any(key in document for key in (*_LISTING_KEYS, "allocatable")):
             _listing(document, path, stated)
         elif document.get("kind") in ("List", "PodList", "Pod"):

@@ -12,6 +12,7 @@ from gpuledger.charge.recorded import Telemetry, is_recorded, read_recorded
 from gpuledger.charge.scrapes import Scrape, read_scrapes
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import EventBatch, Holdings, PriceBookVersion, SampleBatch, TeamMapVersion
+from gpuledger.documents import read_text
 from gpuledger.pricing.yaml_documents import read_prices, read_teams
 
 
@@ -56,7 +57,7 @@ def price_books(path: Path | None, assumed: list[str]) -> list[PriceBookVersion]
     if path is None:
         assumed.append("no --prices: GPU time only, no money")
         return []
-    book = read_prices(_text(path), str(path))
+    book = read_prices(read_text(path), str(path))
     book.version, book.active_from_ns = 1, 0
     return [book]
 
@@ -65,13 +66,6 @@ def team_maps(path: Path | None) -> list[TeamMapVersion]:
     """The team rules of a file as a version that always holds; none without a file."""
     if path is None:
         return []
-    teams = read_teams(_text(path), str(path))
+    teams = read_teams(read_text(path), str(path))
     teams.version, teams.active_from_ns = 1, 0
     return [teams]
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_bytes(path).decode()
-    except UnicodeDecodeError:
-        raise ConfigError("is not UTF-8", str(path)) from None

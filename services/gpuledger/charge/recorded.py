@@ -46,6 +46,8 @@ def read_recorded(data: bytes, path: Path, kind: type[Telemetry]) -> list[Teleme
             found.append(record)
     except (ValueError, KeyError, TypeError, IndexError, EOFError, AttributeError) as error:
         message = f"record {len(found)} can not be read: {error or type(error).__name__}"
+        if not found:
+            message += f"; expected an Avro file, or a record {kind.__name__} a line as JSON"
         raise ConfigError(message, str(path)) from None
     return found
 

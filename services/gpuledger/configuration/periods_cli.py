@@ -16,7 +16,8 @@ from gpuledger.configuration.ledger import opened
 from gpuledger.configuration.periods import Periods, plan_close
 from gpuledger.configuration.show import console
 from gpuledger.contract.clock import SystemClock
-from gpuledger.contract.errors import Refused
+from gpuledger.contract.errors import ConfigError, Refused
+from gpuledger.contract.periods import is_period
 from gpuledger.contract.records import PeriodsVersion
 from gpuledger.pricing.check import day
 
@@ -57,6 +58,8 @@ def close(
     """
     if as_json and not yes:
         raise Refused("--json asks nobody: give --yes with it")
+    if not is_period(period):  # said at once, not when Kafka has answered
+        raise ConfigError(f"{period!r} is no month such as 2026-11", "PERIOD")
     periods = Periods(BusSettings.load(), SystemClock())
     who = author if author is not None else getpass.getuser()
     plan_close(period, periods.versions(), SystemClock().unix_ns())

@@ -62,7 +62,7 @@ def import_prices(
     offers = Offers(region=region)
     for path in files:
         if not path.is_file():
-            raise ConfigError("there is no such file", str(path))
+            raise ConfigError("is a directory" if path.is_dir() else "there is no such file", str(path))
         read_export(form, partial(_open, path), str(path), offers)
     names = ", ".join(path.name for path in files)
     text, contradictions = as_yaml(offers.offers, f"Prices from {names} ({form}). Check before use.", dated)

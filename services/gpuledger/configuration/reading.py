@@ -11,6 +11,7 @@ from gpuledger.configuration.publish import KIND_OF_RECORD, Documents
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.records import BudgetsVersion, PriceBookVersion, TeamMapVersion
+from gpuledger.documents import read_text
 from gpuledger.pricing.yaml_budgets import span_ns
 from gpuledger.pricing.yaml_documents import InvalidDocument, Version, places_of_ids, read_documents
 from gpuledger.pricing.yaml_values import instant_ns
@@ -25,15 +26,11 @@ def read_files(files: Sequence[Path]) -> list[Version]:
     problems: list[str] = []
     for path in files:
         try:
-            documents += read_documents(path.read_text(encoding="utf-8"), str(path))
+            documents += read_documents(read_text(path), str(path))
         except InvalidDocument as error:
             problems += error.problems
         except ConfigError as error:
             problems.append(str(error))
-        except UnicodeDecodeError:
-            problems.append(f"{path}: this is not UTF-8")
-        except OSError as error:
-            problems.append(f"{path}: {error.strerror}")
     if problems:
         raise InvalidDocument(problems)
     kinds = [type(document) for document in documents]

@@ -69,11 +69,16 @@ class BadRecord(GpuledgerError):
 
 
 class Unavailable(GpuledgerError):
-    """Something outside does not answer; the same call may succeed later."""
+    """Something outside does not answer; the same call may succeed later. ``look_at``: what a person looks at
+    then."""
+
+    look_at = ""
 
 
 class KafkaUnavailable(Unavailable):
     """No broker answers, or it refuses the connection."""
+
+    look_at = "is Kafka running, and where GPULEDGER_KAFKA_BOOTSTRAP says?"
 
 
 class ProducerBroken(KafkaUnavailable):
@@ -83,9 +88,13 @@ class ProducerBroken(KafkaUnavailable):
 class RegistryUnavailable(Unavailable):
     """The schema registry does not answer."""
 
+    look_at = "is the schema registry running, and where GPULEDGER_REGISTRY_URL says?"
+
 
 class WarehouseUnavailable(Unavailable):
     """ClickHouse does not answer, or answers that it is overloaded or read-only."""
+
+    look_at = "is ClickHouse running, and where --url or GPULEDGER_WAREHOUSE_URL says?"
 
 
 class StoreUnavailable(Unavailable):
@@ -128,8 +137,10 @@ EXIT_UNAVAILABLE = 3  # a service does not answer; worth a retry
 def exit_status(error: GpuledgerError | OSError) -> int:
     """The exit code of a command that ends with this error."""
     match error:
-        case UserError():
-            return EXIT_USER
+        case (
+            UserError() | FileNotFoundError() | PermissionError() | IsADirectoryError() | NotADirectoryError()
+        ):
+            return EXIT_USER  # a file that was named and can not be used
         case Unavailable():
             return EXIT_UNAVAILABLE
         case _:
@@ -140,4 +151,6 @@ def in_a_line(error: GpuledgerError | OSError) -> str:
     """What a person is told of an error, without a traceback."""
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or repr(error)
+    if isinstance(error, Unavailable) and error.look_at:
+        return f"{error}; {error.look_at}"
     return str(error)

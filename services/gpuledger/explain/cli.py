@@ -55,10 +55,11 @@ def explain(
     gpuledger explain --pod research/train-0 --at 2026-11-30T12:00:00Z
     """
     asked = _asked(pod, uid, cluster, node, device)
+    at_ns = _instant(at)
     bus = BusSettings.load()
     warehouse = connect(url)
     try:
-        keys = windows_at(warehouse, asked, _instant(at))
+        keys = windows_at(warehouse, asked, at_ns)
         if not keys:
             raise Refused(f"the ledger has no charge of {_name(asked)} at {at}")
         with Sources(bus, archive) as sources, PartitionReader(bus, CLIENT) as charges:

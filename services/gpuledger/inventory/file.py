@@ -28,6 +28,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from gpuledger.contract.errors import BadRecord, ConfigError
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import Device, NodeLayout, NodeLifetime
+from gpuledger.documents import in_words, read_text
 from gpuledger.inventory.lives import LifeKey, Stated
 
 STATED_BY = "file"
@@ -68,16 +69,15 @@ class _Document(BaseModel):
 def read_lives(path: Path, cluster: str, length_ns: int) -> dict[LifeKey, NodeLifetime]:
     """What the file states. Raises ConfigError that says what is wrong and where."""
     try:
-        plain = yaml.safe_load(path.read_text(encoding="utf-8"))
+        plain = yaml.safe_load(read_text(path))
         document = _Document.model_validate(plain if plain is not None else {})
-    except OSError as error:
-        raise ConfigError(error.strerror or "can not be read", str(path)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"is no YAML: {error}", str(path)) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"is no YAML: {' '.join(str(error).split())}", str(path)) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{field}: {first['msg']}", str(path)) from error
+        where = f"{path}: {field}" if field else str(path)
+        raise ConfigError(in_words(first), where) from error
     found: dict[LifeKey, NodeLifetime] = {}
     for number, node in enumerate(document.nodes):
         where = f"{path}: nodes.{number}"

@@ -79,7 +79,7 @@ class ClusterSource:
 
 
 class FileSource:
-    """A file, read anew each time: it is small. One that is broken states nothing until it is mended."""
+    """A file, read anew each time: it is small. One that breaks later states nothing until it is mended."""
 
     def __init__(self, path: Path, cluster: str, length_ns: int) -> None:
         self._path = path
@@ -88,7 +88,8 @@ class FileSource:
         self._problem = ""
 
     def start(self) -> None:
-        """There is nothing to begin."""
+        """Raises ConfigError where the file is not there or wrong now: whoever starts this wants to know."""
+        file.read_lives(self._path, self._cluster, self._length_ns)
 
     def statements(self, stated: Stated, now_ns: int) -> list[NodeLifetime] | None:
         """See LifeSource.statements."""

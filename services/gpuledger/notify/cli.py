@@ -11,6 +11,7 @@ from rich.console import Console
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import EXIT_FAILED, ConfigError, TargetAway, TargetRefused
+from gpuledger.documents import read_text
 from gpuledger.logs import write_json_lines
 from gpuledger.notify import metrics
 from gpuledger.notify.build import build
@@ -89,7 +90,4 @@ def send_test(
 
 
 def _read(path: Path) -> list[AnyTarget]:
-    try:
-        return read_targets(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError:
-        raise ConfigError("this is not UTF-8", str(path)) from None
+    return read_targets(read_text(path), str(path))

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from gpuledger.bus.access import Secret, secret_file
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import Breach
+from gpuledger.documents import in_words
 from gpuledger.notify.notice import Kind, Notice
 from gpuledger.pricing.yaml_lines import Plain, read_yaml
 
@@ -206,7 +207,7 @@ def read_targets(text: str, name: str) -> list[AnyTarget]:
         return _Document.model_validate(plain.value).targets
     except ValidationError as error:
         problems = [
-            _problem(plain, problem["loc"], problem["msg"])
+            _problem(plain, problem["loc"], in_words(problem))
             for problem in error.errors(include_url=False, include_context=False, include_input=False)
         ]
         raise ConfigError("\n".join(problems)) from None
@@ -215,5 +216,4 @@ def read_targets(text: str, name: str) -> list[AnyTarget]:
 def _problem(plain: Plain, place: tuple[str | int, ...], said: str) -> str:
     path = (*place[:2], *place[3:]) if len(place) > 2 else place  # the third says which type was tried
     dotted = ".".join(str(part) for part in path)
-    message = said.removeprefix("Value error, ")
-    return f"{plain.where(path)}: {dotted}: {message}" if dotted else f"{plain.where(path)}: {message}"
+    return f"{plain.where(path)}: {dotted}: {said}" if dotted else f"{plain.where(path)}: {said}"

@@ -11,6 +11,7 @@ import yaml
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from gpuledger.contract.errors import ConfigError
+from gpuledger.documents import in_words, read_text
 from gpuledger.pricing.yaml_values import Strict
 
 MAX_FILE_BYTES = 1_000_000
@@ -79,12 +80,8 @@ def read_settings(path: Path | None) -> Settings:
     if path is None:
         return Settings()
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ConfigError(f"is larger than {MAX_FILE_BYTES} bytes", str(path))
-        plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", str(path)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        plain = yaml.safe_load(read_text(path, MAX_FILE_BYTES))
+    except yaml.YAMLError as error:
         raise ConfigError(f"is no YAML: {' '.join(str(error).split())}", str(path)) from error
     if not isinstance(plain, dict) or plain.get("kind") != "recommendations":
         raise ConfigError("must be a mapping with `kind: recommendations`", str(path))
@@ -92,7 +89,6 @@ def read_settings(path: Path | None) -> Settings:
         return Settings.model_validate(plain)
     except ValidationError as error:
         problems = (
-            f"{'.'.join(map(str, one['loc'])) or 'document'}: {one['msg'].removeprefix('Value error, ')}"
-            for one in error.errors()
+            f"{'.'.join(map(str, one['loc'])) or 'document'}: {in_words(one)}" for one in error.errors()
         )
         raise ConfigError("; ".join(problems), str(path)) from None

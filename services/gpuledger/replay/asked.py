@@ -10,14 +10,13 @@ from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.records import Generation, PriceBookVersion, TeamMapVersion
 from gpuledger.contract.windows import MINUTE_NS
+from gpuledger.documents import read_text
 from gpuledger.pricing.yaml_documents import read_prices, read_teams
 from gpuledger.pricing.yaml_values import instant_ns
 from gpuledger.processor.topics_read import TopicsReader
 from gpuledger.replay.announcing import kept_plan, planned
 from gpuledger.replay.configurations import Unheard
 from gpuledger.replay.request import Request, Source
-
-MAX_DOCUMENT_BYTES = 64 << 20
 
 
 def instant(text: str, option: str) -> int:
@@ -41,12 +40,12 @@ def check_range(from_ns: int, to_ns: int, now_ns: int, silence_ns: int) -> None:
 
 def prices_of(path: Path | None) -> PriceBookVersion | None:
     """The price list of a file."""
-    return None if path is None else read_prices(_text(path), str(path))
+    return None if path is None else read_prices(read_text(path), str(path))
 
 
 def teams_of(path: Path | None) -> TeamMapVersion | None:
     """The team rules of a file."""
-    return None if path is None else read_teams(_text(path), str(path))
+    return None if path is None else read_teams(read_text(path), str(path))
 
 
 def state_directory(given: Path | None, request: Request, modes: Sequence[str]) -> Path:
@@ -95,15 +94,3 @@ def _number(
     if not numbers:
         raise Refused(f"these {kind} are not published: `gpuledger config apply` them first")
     return max(numbers)
-
-
-def _text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-        if len(data) > MAX_DOCUMENT_BYTES:
-            raise ConfigError(f"is over {MAX_DOCUMENT_BYTES} bytes", str(path))
-        return data.decode()
-    except UnicodeDecodeError:
-        raise ConfigError("is not UTF-8", str(path)) from None
-    except OSError as error:
-        raise ConfigError(error.strerror or "can not be read", str(path)) from None
