@@ -96,6 +96,9 @@ SEC("kprobe") int enter_driver(struct pt_regs *ctx)
         }
         call.command = command;
     }
+    // an entry that is still there has had no return: one that kretprobes had no room for
+    if (bpf_map_lookup_elem(&driver_calls, &id))
+        count(DRIVER_UNRETURNED);
     if (bpf_map_update_elem(&driver_calls, &id, &call, BPF_ANY))
         count(DRIVER_THREADS_FULL);
     return 0;

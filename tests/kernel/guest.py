@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuledger.agent.probes import Limits, LoaderKind, ProbeSource
+from gpuledger.agent.probes.driver import DriverProbes
 from gpuledger.agent.probes.driver_watch import DriverWatch
 from gpuledger.agent.probes.ioctls import ioctl_name
 from gpuledger.contract.operations import Operation
@@ -79,8 +80,30 @@ def observe(watch: DriverWatch, directory: Path, family: str) -> dict[str, Any]:
         "first_pci": min(path.name for path in Path("/sys/bus/pci/devices").iterdir()),
         "xids_left": len(watch.xids()),
         "starts": len(set(mine["start_ns"].tolist())),
-        "losses": [losses.ring_full, losses.threads_full, losses.return_without_entry],
+        "losses": [losses.ring_full, losses.threads_full, losses.return_without_entry, losses.unreturned],
     }
+
+
+class EntriesOnly(DriverProbes):
+    """As if the kernel had no room for any probe on a return."""
+
+    def _attach(self, program: str, function: str, cookie: int, at_return: bool) -> None:
+        if not at_return:
+            super()._attach(program, function, cookie, at_return)
+
+
+def observe_unreturned(directory: Path, family: str) -> dict[str, int]:
+    """What is counted of calls whose returns are all missed."""
+    for module in MODULES:
+        subprocess.run(["busybox", "insmod", directory / family / f"{module}.ko"], check=True)
+    probes = EntriesOnly()
+    probes.start()
+    subprocess.run([directory / "app"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+    losses, events = probes.losses(), len(probes.drain())
+    probes.close()
+    for module in reversed(MODULES):
+        unload(module)
+    return {"events": events, "unreturned": losses.unreturned, "unpaired": losses.return_without_entry}
 
 
 def unload(module: str) -> None:
@@ -132,6 +155,7 @@ def main() -> None:
     watch = DriverWatch()
     watch.follow()
     result: dict[str, Any] = {family: observe(watch, directory, family) for family in sys.argv[2:]}
+    result["unreturned"] = observe_unreturned(directory, sys.argv[2])
     result |= {"cuda": observe_cuda(directory), "kernel": os.uname().release}
     print("\n" + PREFIX + json.dumps(result), flush=True)
 

@@ -62,8 +62,16 @@ def test_every_call_is_counted_once_with_its_name_its_node_and_its_error(
     of = seen[family]
     assert (of["said"], of["status"]) == ("done", 0)
     assert of["rows"] == EXPECTED
-    assert of["losses"] == [0, 0, 0]
+    assert of["losses"] == [0, 0, 0, 0]
     assert of["starts"] == 1
+
+
+def test_a_return_that_the_kernel_missed_is_counted_at_the_next_call_of_the_thread(
+    seen: dict[str, Any],
+) -> None:
+    """The program has one thread, whose last call nobody follows."""
+    calls = sum(int(str(row[-1])) for row in EXPECTED)
+    assert seen["unreturned"] == {"events": 0, "unreturned": calls - 1, "unpaired": 0}
 
 
 def test_the_names_of_both_families_are_found(seen: dict[str, Any]) -> None:

@@ -87,6 +87,8 @@ class DriverLosses:
     threads_full: int = 0
     return_without_entry: int = 0
     registrations_full: int = 0
+    unreturned: int = 0
+    """Entries whose return was missed, noticed at a later call of the same thread."""
 
     def plus(self, other: DriverLosses) -> DriverLosses:
         """The sums."""

@@ -237,6 +237,7 @@ class ProbeSource:
             ring_full=losses.ring_full + driver.ring_full,
             threads_full=losses.threads_full + driver.threads_full,
             return_without_entry=losses.return_without_entry + driver.return_without_entry,
+            unreturned=losses.unreturned + driver.unreturned,
         )
 
     @property

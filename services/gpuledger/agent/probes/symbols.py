@@ -61,7 +61,13 @@ _SYMBOL_SHIFT: Final = sum(bits for _, bits in _COOKIE_FIELDS)
 COUNTS: Final = ("process_ends", "not_ready", "tallied")
 """What is counted behind the losses, and is none."""
 
-DRIVER_COUNTS: Final = ("ring_full", "threads_full", "return_without_entry", "registrations_full")
+DRIVER_COUNTS: Final = (
+    "ring_full",
+    "threads_full",
+    "return_without_entry",
+    "registrations_full",
+    "unreturned",
+)
 """What bpf/nvidia.bpf.c counts as lost, in order."""
 
 PAGE_BYTES: Final = mmap.PAGESIZE  # the unit in which the kernel sizes ring buffers
