@@ -77,7 +77,14 @@ def test_orders_arrive_as_they_were_given_and_hold_no_secret(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(ConfigError("x"), 2), (KafkaUnavailable("x"), 3), (Unsupported("x"), 1), (OSError(2, "none"), 1)],
+    [
+        (ConfigError("x"), 2),
+        (KafkaUnavailable("x"), 3),
+        (Unsupported("x"), 1),
+        (OSError(2, "no such file"), 2),  # Python makes it a FileNotFoundError
+        (OSError(13, "not allowed"), 2),
+        (OSError(28, "disk full"), 1),
+    ],
 )
 def test_an_exit_code_says_whose_the_error_is(error: Exception, status: int) -> None:
     assert isinstance(error, (ConfigError, KafkaUnavailable, Unsupported, OSError))

@@ -127,6 +127,16 @@ def test_losses_within_the_window_are_counted_and_flagged():
     assert row["flags"] & Flag.EVENTS_LOST
 
 
+def test_losses_that_no_node_can_have_are_shown_as_the_greatest_sum():
+    """Two counters of 2^63 - 1 in an epoch that began here do not fit a column together."""
+    most = (1 << 63) - 1
+    keyframe = state(LAYOUT, [Holder("x", 0)], [X], header=header(0, lost_kernel=most, lost_user=most))
+    assert (
+        row_of(charge([keyframe], [Calls([X]).batch(header=header(1, last=True))]), "x")["lost_events"]
+        == 1 << 53
+    )
+
+
 def test_work_that_the_keyframe_says_was_outstanding_counts_from_the_windows_start():
     keyframe = state(LAYOUT, [Holder("x", 0)], [X], outstanding=[(0, 0)])
     calls = Calls([X]).call(Operation.SYNCHRONIZE_CONTEXT, 3, 3)

@@ -12,8 +12,7 @@ from gpuledger.attribution.consumers import ConsumerKey
 from gpuledger.attribution.gather import ALLOCATE, FREE, FREE_WAIT, Pass, Prepared
 from gpuledger.attribution.pieces import Piece
 from gpuledger.attribution.timeline import state_time
-from gpuledger.attribution.usage import MAX_SUM
-from gpuledger.contract.columns import Longs, longs
+from gpuledger.contract.columns import MAX_SUM, Longs, longs
 from gpuledger.contract.windows import NS_PER_S
 
 BYTES_GRAIN = 4096  # a page; byte-ns of a 192 GiB device over a minute would overflow 63 bits without it

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from gpuledger.attribution.window import NodeWindow
+from gpuledger.contract.columns import MAX_SUM
 from gpuledger.contract.records import EventBatch, Header, Holdings, NodeLayout, SampleBatch
 
 AGENT_GAP = "agent_gap"
@@ -174,8 +175,8 @@ def _union(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def lost_events(window: NodeWindow, records: Records) -> int:
-    """Events lost in the window: the growth of each epoch's counters within it, all of them where the
-    epoch began in it."""
+    """Events lost in the window, at most MAX_SUM: the growth of each epoch's counters within it, all of
+    them where the epoch began in it."""
     counts: dict[tuple[int, str, int], list[int]] = {}
     for record in records.all:
         header = record.header
@@ -183,4 +184,4 @@ def lost_events(window: NodeWindow, records: Records) -> int:
     total = 0
     for (began_ns, _, _), values in counts.items():
         total += max(values) - (0 if began_ns >= window.window_start_ns else min(values))
-    return total
+    return min(total, MAX_SUM)

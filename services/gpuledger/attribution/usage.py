@@ -16,9 +16,7 @@ from gpuledger.attribution.gather import (
     WAIT,
     Pass,
 )
-from gpuledger.contract.columns import Longs
-
-MAX_SUM = 1 << 53  # up to here a float64 holds every integer; what sums to more is shown as this much
+from gpuledger.contract.columns import MAX_SUM, Longs
 
 
 class Usage(NamedTuple):

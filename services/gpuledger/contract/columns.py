@@ -13,6 +13,9 @@ Longs: TypeAlias = npt.NDArray[np.int64]
 Doubles: TypeAlias = npt.NDArray[np.float64]
 """An Avro array<double>: one-dimensional float64."""
 
+MAX_SUM = 1 << 53
+"""Up to here a float64 holds every integer; what sums to more is shown as this much."""
+
 
 def no_longs() -> Longs:
     """An empty column of longs."""

@@ -20,8 +20,8 @@ from gpuledger.attribution.gather import Prepared
 from gpuledger.attribution.remarks import PPB
 from gpuledger.attribution.residency import byte_seconds
 from gpuledger.attribution.silicon import Silicon
-from gpuledger.attribution.usage import MAX_SUM, Usage
-from gpuledger.contract.columns import Doubles, Longs, longs
+from gpuledger.attribution.usage import Usage
+from gpuledger.contract.columns import MAX_SUM, Doubles, Longs, longs
 from gpuledger.contract.rows import EVIDENCE_ORDER, Flag
 
 Columns = dict[str, npt.NDArray[Any]]
