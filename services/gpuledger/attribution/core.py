@@ -238,7 +238,8 @@ def _node_money(prepared: Prepared, book: PriceBook, span: Span) -> int:
     if len(models) <= 1 and not book.knows_profiles:
         return book.node_cost_nano(node, span.start_ns, span.end_ns)
     devices = [slot.priced for slot in slots_of(layout, cluster, count, prepared.window.policy.mig)]
-    node = priced_node(layout, cluster, gpus_of(layout)[0].model).with_gpus(count)
+    gpus = gpus_of(layout)  # none where the driver was not there: the node is paid for them all the same
+    node = priced_node(layout, cluster, gpus[0].model if gpus else "").with_gpus(count)
     return sum(book.cost_nano(device, span.start_ns, span.end_ns) for device in (*devices, node))
 
 
