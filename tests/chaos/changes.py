@@ -67,6 +67,10 @@ class Changes(ABC):
     def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """See World."""
 
+    def beside(self, do: Callable[[], None]) -> None:
+        """Have it done by a thread of its own, one after the other; `finish_changes` waits for all."""
+        self._begun.append(self._beside.submit(do))
+
     def begin_changes(self, seed: int) -> None:
         """What comes now follows from this seed."""
         self._chance = random.Random(f"changes {seed}")
@@ -101,7 +105,8 @@ class Changes(ABC):
 
     def poison(self, name: str) -> None:
         """A record that nobody can read, in the log of some node."""
-        self._begun.append(self._beside.submit(self._poison, self._chance.random()))
+        share = self._chance.random()
+        self.beside(lambda: self._poison(share))
 
     def _poison(self, share: float) -> None:
         with contextlib.suppress(
@@ -116,7 +121,7 @@ class Changes(ABC):
     def mend(self, name: str) -> None:
         """Mended copies of those that are told of; whoever sends them is killed."""
         dies_after_s = self._chance.uniform(0, LONGEST_LIFE_S)
-        self._begun.append(self._beside.submit(self._try_to_mend, dies_after_s))
+        self.beside(lambda: self._try_to_mend(dies_after_s))
 
     def _try_to_mend(self, dies_after_s: float) -> None:
         with contextlib.suppress(GpuledgerError):

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from gpuledger.agent.lifetime import LAUNCHED_FILE
+from gpuledger.agent.spool.journal import Journal
 from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer
 from gpuledger.contract.errors import GpuledgerError
+from gpuledger.contract.headers import RecordHeaders
+from gpuledger.contract.identity import RecordId
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.localstack import Server
 from tests.chaos.disks import Disk
@@ -20,8 +26,10 @@ from tests.chaos.service import Service
 from tests.chaos.stepped import set_step
 
 STEP_NS = 5_000_000_000  # two windows and a half: epochs share windows, and overlap
+NUMBER = re.compile(r"-[0-9.]+$")  # of a target among others of its kind
 AGAIN_RECORDS = 30  # of a partition: some windows of each node
 AGAIN_S = 5.0  # a broker that is away meanwhile is not waited for
+MOST_SPOOLED_BYTES = 1 << 30  # more than any agent here may keep
 # ClickHouse, src/Common/ErrorCodes.cpp: its code, and what it says
 TOO_MANY_PARTS = 252, "Too many parts (3000). Merges are processing significantly slower than inserts"
 TABLE_IS_READ_ONLY = 242, "Table is in readonly mode"
@@ -37,6 +45,14 @@ class Faults(ABC):
     disks: dict[str, Disk]
     twins: dict[str, Service]
     down: set[str]
+    happened: Counter[str]
+    """What came about of the faults of a seed, by fault and family of targets, or link."""
+    spooled: set[RecordId]
+    """Records that were in a spool when it was lost; some had been sent."""
+
+    def note(self, what: str, name: str) -> None:
+        """That a fault came about."""
+        self.happened[f"{what} {NUMBER.sub('', name)}"] += 1
 
     @abstractmethod
     def clock(self, node: str) -> Path:
@@ -55,18 +71,22 @@ class Faults(ABC):
         self.reap(name)
         self.down.add(name)
         if self.targets[name].running:
+            self.note("kill", name)
             self.targets[name].kill9()
 
     def stop(self, name: str) -> None:
         """SIGTERM, awaited; it stays away until `revive`."""
         self.reap(name)
         self.down.add(name)
+        if self.targets[name].running:
+            self.note("stop", name)
         self.targets[name].stop()
 
     def freeze(self, name: str) -> None:
         """SIGSTOP."""
         self.reap(name)
         if self.targets[name].running:
+            self.note("freeze", name)
             os.kill(self.targets[name].pid, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
@@ -81,10 +101,18 @@ class Faults(ABC):
         if not self.targets[name].running:
             self.targets[name].begin()
 
+    def strand(self, name: str) -> None:
+        """Nothing that a node sends arrives, until `lose`."""
+        self.links[link_of(name)].hold()
+
     def lose(self, name: str) -> None:
-        """SIGKILL, and what the agent had not sent is lost with its disk; away until `revive`."""
+        """SIGKILL, and what the agent had not sent is lost with its disk; a new one begins."""
         self.kill(name)
-        shutil.rmtree(self.state_of(name) / "spool", ignore_errors=True)
+        spool = self.state_of(name) / "spool"
+        self.spooled |= records_of(spool)
+        shutil.rmtree(spool, ignore_errors=True)
+        self.links[link_of(name)].sever()
+        self.revive(name)
 
     def cut(self, name: str) -> None:
         """See Link, as for the others."""
@@ -104,35 +132,48 @@ class Faults(ABC):
 
     def step_ahead(self, name: str) -> None:
         """The wall clock of a node jumps, until `step_back`."""
+        self.note("step_ahead", name)
         set_step(self.clock(name), STEP_NS)
 
     def step_behind(self, name: str) -> None:
         """See step_ahead."""
+        self.note("step_behind", name)
         set_step(self.clock(name), -STEP_NS)
 
     def step_back(self, name: str) -> None:
         """The wall clock is right again."""
         set_step(self.clock(name), 0)
 
+    @abstractmethod
+    def beside(self, do: Callable[[], None]) -> None:
+        """Have it done beside the faults, so that a connection that is broken holds none of them up."""
+
     def repeat(self, name: str) -> None:
         """The last records of each partition come once more, as from a producer that was not answered."""
+        self.beside(lambda: self._repeat(name))
+
+    def _repeat(self, name: str) -> None:
         with contextlib.suppress(GpuledgerError):  # the broker is away: then they do not
             send_again(self.bus)
+            self.note("repeat", name)
 
     def nothing(self, name: str) -> None:
         """The end of a fault that is over at once."""
         self.down.discard(name)
 
     def twin(self, name: str) -> None:
-        """A second agent with the same node's name, from another disk, until `untwin`."""
+        """A second agent with the same node's name, from another disk and in a container that has a /run of
+        its own, until `untwin`."""
         agent = self.targets[name]
         launched = self.state_of(name) / LAUNCHED_FILE
         if not isinstance(agent, Service) or not launched.exists():
             return
         arguments = [*agent.arguments, "--launched-ns", launched.read_text().strip()]
         arguments[arguments.index("--state") + 1] = str(self.directory / f"twin-of-{name}")
+        arguments += ["--locks", str(self.directory / "locks-of-twins")]
         self.twins[name] = agent.like(f"twin-of-{name}", arguments)
         self.twins[name].begin()
+        self.note("twin", name)
 
     def untwin(self, name: str) -> None:
         """SIGKILL for the second one; what it had not sent is lost."""
@@ -143,6 +184,7 @@ class Faults(ABC):
 
     def fill(self, name: str) -> None:
         """No room is left on a disk."""
+        self.note("fill", name)
         self.disks[name].fill()
 
     def free(self, name: str) -> None:
@@ -160,6 +202,28 @@ class Faults(ABC):
     def accept(self, name: str) -> None:
         """Inserts pass again."""
         self.links[f"link-{name.partition('-')[2]}"].accept()
+
+
+def link_of_agent(number: int) -> str:
+    """The name of an agent's own connection to Kafka."""
+    return f"link-agent-{number}"
+
+
+def link_of(node: str) -> str:
+    """The same by the node's name, such as node-0.1."""
+    return link_of_agent(int(node.rpartition(".")[2]))
+
+
+def records_of(spool: Path) -> set[RecordId]:
+    """The records of telemetry in a spool that nobody uses."""
+    if not spool.exists():
+        return set()
+    journal = Journal(spool, MOST_SPOOLED_BYTES)
+    try:
+        entries = [entry for _, entry in journal.read(journal.begin, journal.end)]
+    finally:
+        journal.close()
+    return {RecordHeaders.from_kafka(entry.key, entry.headers).id for entry in entries if entry.headers}
 
 
 def send_again(bus: BusSettings) -> None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-MEAN_PAUSE_S = 2.5  # between the beginnings of two faults: recoveries overlap with the next fault
+MEAN_PAUSE_S = 1.5  # between the beginnings of two faults: recoveries overlap with the next fault
 KAFKA_PAUSE_S = 12.0  # after Kafka is back: else nothing but its absence would be tested
 
 
@@ -37,19 +37,19 @@ KINDS = {
         Kind("kill", "revive", 0, 9, 3),
         Kind("freeze", "thaw", 1, 9, 2),
         Kind("stop", "revive", 0, 5, 1),
-        Kind("lose", "revive", 0, 5, 1),
+        Kind("strand", "lose", 2, 7, 1),
         Kind("step_ahead", "step_back", 2, 6, 1),
         Kind("step_behind", "step_back", 2, 6, 1),
         Kind("twin", "untwin", 2, 7, 1),
     ),
     "kafka": (Kind("kill", "revive", 0, 4, 1.2), Kind("freeze", "thaw", 1, 9, 0.8)),
-    "registry": (Kind("kill", "revive", 1, 10, 1),),
+    "registry": (Kind("kill", "revive", 1, 10, 1), Kind("freeze", "thaw", 1, 8, 0.8)),
     "warehouse": (Kind("kill", "revive", 0, 6, 1.2), Kind("freeze", "thaw", 1, 8, 0.8)),
     "link": (
-        Kind("cut", "join", 0.5, 6, 1.5),
-        Kind("hold", "join", 1, 9, 1),
-        Kind("mute", "join", 1, 8, 1),
-        Kind("mute", "sever", 1, 8, 1),
+        Kind("cut", "join", 0.5, 6, 2),
+        Kind("hold", "join", 1, 9, 1.5),
+        Kind("mute", "join", 1, 8, 1.5),
+        Kind("mute", "sever", 1, 8, 1.5),
     ),
     "inserts": (Kind("refuse_parts", "accept", 1, 8, 0.7), Kind("refuse_writes", "accept", 1, 8, 0.7)),
     "disk": (Kind("fill", "free", 1, 8, 1.5),),

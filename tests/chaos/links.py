@@ -22,15 +22,19 @@ class Link:
     requests pass and no answers: what was asked is done and nobody knows. ``join`` makes it whole: what was
     held comes late. ``sever`` cuts and joins at once: what was held never comes. ``refuse`` answers inserts
     over HTTP as ClickHouse does where it takes none, until ``accept``; they never reach the server.
+    ``note`` hears what each of these came to, from the thread of the link: a connection that was ended, data
+    that had to wait, an insert that was refused.
     """
 
-    def __init__(self, server_port: Callable[[], int]) -> None:
+    def __init__(self, server_port: Callable[[], int], note: Callable[[str], None] = lambda _: None) -> None:
         self.port = free_port()
         self._server_port = server_port
+        self._note = note
         self._loop = asyncio.new_event_loop()
         self._open = {"request": asyncio.Event(), "answer": asyncio.Event()}
         self._refusing = False
         self._refusal = b""
+        self._refused = ""
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._ready = threading.Event()
@@ -69,6 +73,7 @@ class Link:
         said = f"Code: {code}. DB::Exception: {says}. (version 25.8)\n"
         head = f"HTTP/1.1 500 Internal Server Error\r\nX-ClickHouse-Exception-Code: {code}\r\n"
         head += f"Content-Type: text/plain\r\nContent-Length: {len(said)}\r\nConnection: close\r\n\r\n"
+        self._refused = f"refuse {code}"
         self._refusal = (head + said).encode()
 
     def accept(self) -> None:
@@ -86,6 +91,7 @@ class Link:
             (self._open[name].set if passes else self._open[name].clear)()
         if refusing:
             for connection in self._connections:
+                self._note("cut")
                 connection.cancel()
 
     def _do(self, action: Callable[[], None]) -> None:
@@ -112,7 +118,9 @@ class Link:
         assert task is not None
         self._connections.add(task)
         try:
-            if not self._refusing:
+            if self._refusing:
+                self._note("cut")
+            else:
                 await self._connected(reader, writer)
         except (OSError, asyncio.CancelledError):
             pass  # either end is gone, or the connection is cut
@@ -139,8 +147,11 @@ class Link:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK_BYTES):
+                if not self._open[way].is_set():
+                    self._note("mute" if self._open["request"].is_set() else "hold")
                 await self._open[way].wait()
                 if way == "request" and self._refusal and INSERT in data[:HEAD_BYTES].upper():
+                    self._note(self._refused)
                     back.write(self._refusal)
                     await back.drain()
                     with contextlib.suppress(TimeoutError):

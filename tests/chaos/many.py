@@ -7,12 +7,13 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.chaos.happened import in_seeds
 from tests.chaos.one import one
 from tests.chaos.world import World
 
@@ -36,6 +37,7 @@ class Outcome(NamedTuple):
     seed: int
     wrong: Sequence[str]
     took_s: float
+    happened: Mapping[str, int] = {}
 
 
 def run_many(setting: Setting, seeds: Sequence[int], jobs: int = 1) -> list[Outcome]:
@@ -52,7 +54,7 @@ def run_many(setting: Setting, seeds: Sequence[int], jobs: int = 1) -> list[Outc
                 chosen, found = running.pop(done), done.result()
                 outcomes += found
                 left.extendleft(reversed(chosen[len(found) :]))  # behind one that failed
-    return sorted(outcomes)
+    return sorted(outcomes, key=lambda outcome: outcome.seed)
 
 
 def on_one_stack(setting: Setting, seeds: Sequence[int]) -> list[Outcome]:
@@ -63,13 +65,15 @@ def on_one_stack(setting: Setting, seeds: Sequence[int]) -> list[Outcome]:
     try:
         for at, seed in enumerate(seeds):
             began, say = time.monotonic(), speaker(seed)
+            came: Mapping[str, int] = {}
             try:
                 world.begin_anew() if at else world.start()
-                wrong = one(world, seed, setting.seconds, setting.only, say).wrong
+                verdict = one(world, seed, setting.seconds, setting.only, say)
+                wrong, came = verdict.wrong, verdict.happened
             except Exception as error:  # of the stack or of the run itself: it is no seed that held
                 wrong = [f"{type(error).__name__}: {error}"]
                 say(traceback.format_exc())
-            outcomes.append(Outcome(seed, wrong, time.monotonic() - began))
+            outcomes.append(Outcome(seed, wrong, time.monotonic() - began, came))
             if wrong:
                 say(f"logs are kept in {place}")
                 break
@@ -95,6 +99,8 @@ def summed_up(outcomes: Sequence[Outcome], took_s: float, seconds: float) -> int
     longest = max(outcome.took_s for outcome in outcomes)
     print(f"{len(outcomes) - len(failed)} of {len(outcomes)} seeds held", flush=True)
     print(f"{took_s:.0f} s, {3600 * len(outcomes) / took_s:.0f} seeds an hour, the longest {longest:.0f} s")
+    for name, number in in_seeds([Counter(outcome.happened) for outcome in outcomes]).items():
+        print(f"{number or 'none'} of {len(outcomes)} had {name}")
     for outcome in failed:
         print(f"seed {outcome.seed}: {outcome.wrong[0]}")
         print(f"again: make chaos SEED={outcome.seed} CHAOS_SECONDS={seconds:g}", flush=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.topics import TELEMETRY
+from tests.chaos import happened
 from tests.chaos.changes import steps
 from tests.chaos.faults import Step, schedule
 from tests.chaos.settings import APPLICATION, CLUSTER
@@ -19,6 +20,7 @@ MOST_SHOWN = 30
 WARM_S = 60.0  # at most, before the first fault
 NEARLY = 100  # records that are on their way at any time: a few windows of each node
 CATCH_UP_S = 300.0
+REPEATED = "repeat log"
 at_once = partial(print, flush=True)
 
 
@@ -63,16 +65,23 @@ def one(world: World, seed: int, seconds: float, only: Sequence[str], say: Calla
     names = [*world.targets, *world.links, *world.disks, "inserts-warehouse", "log"]
     targets = sorted(name for name in names if not only or name.partition("-")[0] in only)
     faults, beside = schedule(seed, seconds, targets), steps(seed, seconds)
+    world.happened.clear()
+    world.spooled.clear()
+    before = happened.said(world.logs)
     _break(world, sorted([*faults, *beside], key=lambda step: step.at_s), seconds, say)
+    verdict.happened += world.happened  # before the nodes are ended likewise
     say("no more faults; the nodes end")
     for name, phase in (("ending", end_nodes), ("resting", rest), ("judging", judge)):
         began = time.monotonic()
         phase(world, verdict)
         verdict.facts[f"{name} took s"] = round(time.monotonic() - began, 1)
+    verdict.happened[REPEATED] = world.happened[REPEATED]  # which may have come late
+    verdict.happened += happened.said(world.logs) - before
     for ended in world.ended:
         say(f"  ended by itself: {ended.name} ({ended.status}): {ended.said}")
     for fact, value in verdict.facts.items():
         say(f"  {fact}: {value}")
+    say(f"  happened: {dict(sorted(verdict.happened.items()))}")
     for wrong in verdict.wrong[:MOST_SHOWN]:
         say(f"  WRONG {wrong}")
     say(f"seed {seed}: {'held' if not verdict.wrong else f'{len(verdict.wrong)} things are WRONG'}")

@@ -69,6 +69,13 @@ class Seen(NamedTuple):
         return Placed(topics.TELEMETRY, self.partition, self.offset)
 
 
+class Arrived(NamedTuple):
+    """A record of gpu.telemetry, and when it reached Kafka (Unix ns)."""
+
+    headers: RecordHeaders
+    at_ns: int
+
+
 class Ledger(NamedTuple):
     """gpu.charges: each window's set of the greatest revision, and the contents of each revision."""
 
@@ -83,8 +90,8 @@ class Log:
 
     def __init__(self, bus: BusSettings) -> None:
         self._bus = bus
-        self.records = 0
-        self.repeats = 0
+        self.arrived: list[Arrived] = []
+        """Every record of telemetry, by partition and offset."""
         self.lives = self._lives()
         self.letters = [letter for _, letter in self._all(topics.DEAD_LETTERS, DeadLetter)]
         self.prices = Prices([version for _, version in self._all(topics.PRICES, PriceBookVersion)])
@@ -140,9 +147,8 @@ class Log:
                 body = None
             seen = Seen(message.partition, message.offset, headers, body)
             self.unreadable += [seen] if body is None else []
-            self.records += 1
+            self.arrived.append(Arrived(headers, message.timestamp_ms * NS_PER_MS))
             known = found[headers.id.node_key, headers.window_start_ns]
-            self.repeats += (headers.id, headers.mend) in known
             known.setdefault((headers.id, headers.mend), seen)
         return found
 

@@ -15,7 +15,8 @@ from gpuledger.contract.money import nano_from_decimal
 from gpuledger.contract.records import ChargeSet
 from gpuledger.deadletters.book import source_of
 from gpuledger.deadletters.notes import is_note
-from tests.chaos import budgets, months, rows, truth
+from tests.chaos import budgets, happened, months, rows, truth
+from tests.chaos.replayed import replayed
 from tests.chaos.settings import APPLICATION, CLUSTER, SINK_GROUP
 from tests.chaos.world import World
 
@@ -30,6 +31,8 @@ class Verdict:
 
     wrong: list[str] = field(default_factory=list)
     facts: dict[str, object] = field(default_factory=dict)
+    happened: Counter[str] = field(default_factory=Counter)
+    """What came about of the faults, how often."""
 
     def check(self, held: bool, what: str) -> None:
         """Note what does not hold."""
@@ -114,12 +117,13 @@ def judge(world: World, verdict: Verdict) -> None:
     verdict.check(hourly == summed, "charges_hourly is not what charges sum up to")
     _check_totals(world, log, verdict)
     _check_months(world, log, verdict)
+    _check_replay(world, log, verdict)
     if world.counters:
         _check_breaches(world, log, verdict)
+    verdict.happened += happened.came(log.arrived, ledger, world.nodes, world.spooled)
     states = Counter(charges.state for charges in wanted.values())
     verdict.facts |= {
-        "records": log.records,
-        "repeats": log.repeats,
+        "records": len(log.arrived),
         "windows": dict(states),
         "charge sets": sum(1 for _ in ledger.contents),
         "ended by themselves": Counter(ended.name for ended in world.ended),
@@ -157,6 +161,21 @@ def _check_totals(world: World, log: truth.Log, verdict: Verdict) -> None:
         verdict.check(charged == owed, f"{name}: {charged} nano charged, {owed} owed")
         lived = DEVICES * (ended_ns - life.launched_ns)
         verdict.check(int(totals[name]["ns"]) == lived, f"{name}: {totals[name]['ns']} ns, lived {lived}")
+
+
+def _check_replay(world: World, log: truth.Log, verdict: Verdict) -> None:
+    """A replay of these nodes' lives is what was charged; as far as the one that vanished is charged."""
+    keys = [NodeKey(CLUSTER, name) for name in world.nodes]
+    launched = [log.lives[key].launched_ns for key in keys if key in log.lives]
+    charged = [start for key, start in log.ledger.sets if key == keys[-1]]
+    if not launched or not charged:
+        verdict.wrong.append("there is nothing to replay")
+        return
+    from_ns, to_ns = min(launched) // truth.WINDOW_NS * truth.WINDOW_NS, max(charged) + truth.WINDOW_NS
+    state = world.directory / f"replay-{world.nodes[0]}"
+    compared, wrong = replayed(world.environment, state, from_ns, to_ns)
+    verdict.facts["windows replayed"] = compared
+    verdict.wrong += wrong
 
 
 def _check_letters(log: truth.Log, verdict: Verdict) -> None:

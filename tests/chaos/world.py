@@ -6,19 +6,20 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gpuledger.bus import BusSettings
-from gpuledger.contract.identity import NodeKey
-from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry, Server
+from gpuledger.contract.identity import NodeKey, RecordId
+from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry, Server, free_port
 from gpuledger.localstack.server import LOOPBACK, START_TIMEOUT_S
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
-from tests.chaos import budgets
+from tests.chaos import budgets, listeners
 from tests.chaos.changes import Changes
 from tests.chaos.disks import Disk
-from tests.chaos.doings import Faults
+from tests.chaos.doings import Faults, link_of_agent
 from tests.chaos.links import Link
 from tests.chaos.service import Ended, Service
 from tests.chaos.settings import APPLICATION, CLUSTER, PARTITIONS, SESSION_S, SILENCE_S, SINK_GROUP, WINDOW_S
@@ -32,7 +33,7 @@ NODES_DISK_BYTES = 64 << 20
 EPOCH_BEGINS = '"epoch_begins"'  # what an agent logs once it works
 
 
-class World(Faults, Changes):
+class World(Changes, Faults):
     """Broker, registry, warehouse, workers, sink, budgets and agents under one name each.
 
     The warehouse and the agents have small disks of their own where this process may mount them.
@@ -48,14 +49,20 @@ class World(Faults, Changes):
             "disk-nodes": Disk(directory / "nodes", NODES_DISK_BYTES),
         }
         self._session_s = session_s
+        self.happened: Counter[str] = Counter()
+        self.spooled: set[RecordId] = set()
+        listens = [free_port() for _ in range(nodes)]
         self.links = {
-            "link-kafka": Link(lambda: self.kafka.port),
-            "link-registry": Link(lambda: self.registry.port),
-            "link-warehouse": Link(lambda: self.warehouse.port),
+            "link-kafka": self._link("link-kafka", lambda: self.kafka.port),
+            "link-registry": self._link("link-registry", lambda: self.registry.port),
+            "link-warehouse": self._link("link-warehouse", lambda: self.warehouse.port),
         }
-        through = f"PLAINTEXT://{{host}}:{self.links['link-kafka'].port}"
-        advertised = {"advertised.listeners": f"{through},CONTROLLER://{{host}}:{{controller_port}}"}
-        self.kafka = Kafka(directory / "kafka", ROOT / "build" / "stack", advertised | SOON_LET_IN_AGAIN)
+        for number, port in enumerate(listens):
+            name = link_of_agent(number)
+            self.links[name] = self._link(name, lambda p=port: p)  # type: ignore[misc]
+        told = [self.links[link_of_agent(number)].port for number in range(nodes)]
+        ways = listeners.properties(self.links["link-kafka"].port, list(zip(listens, told, strict=True)))
+        self.kafka = Kafka(directory / "kafka", ROOT / "build" / "stack", {**ways, **SOON_LET_IN_AGAIN})
         self.registry = Registry(directory / "registry", ROOT / "build" / "stack")
         self.warehouse = EmbeddedWarehouse(directory / "warehouse" / "data")
         self._round = 0
@@ -127,13 +134,19 @@ class World(Faults, Changes):
             self.targets[counter] = Service(counter, self.directory, ["budgets", "run"], env | more)
         sink = ["sink", "--session-timeout", str(SESSION_S)]
         self.targets["sink"] = Service("sink", self.directory, sink, env)
-        self._add_nodes()
+        self.add_nodes(self._env)
         for name, server in self.targets.items():
             if late_workers and name in self.workers:
                 self.down.add(name)
             elif not server.running:
                 server.begin()
         self.wait_until(lambda: all(self.epochs(node) for node in self.nodes), START_TIMEOUT_S)
+
+    @property
+    def logs(self) -> list[Path]:
+        """Of those that tell of faults: the sink, the agents and their twins."""
+        agents = [name for node in self.nodes for name in (node, f"twin-of-{node}")]
+        return [self.directory / f"{name}.log" for name in ("sink", *agents)]
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -151,16 +164,24 @@ class World(Faults, Changes):
         self._round += 1
         self.nodes = [f"node-{self._round}.{number}" for number in range(len(self.nodes))]
         self.ended.clear()
-        self._add_nodes()
+        self.add_nodes(self._env)
         for name in (*self.workers, *self.nodes):
             self.revive(name)
         self.wait_until(lambda: all(self.epochs(node) for node in self.nodes), START_TIMEOUT_S)
         wrong = self.done_changes()
         assert not wrong, wrong
 
-    def _add_nodes(self) -> None:
+    def _link(self, name: str, server_port: Callable[[], int]) -> Link:
+        return Link(server_port, lambda what: self.note(what, name))
+
+    def add_nodes(self, environment: Mapping[str, str]) -> None:
+        """The agents of the nodes, each with a clock and a connection of its own; none of them runs yet."""
         for number, node in enumerate(self.nodes):
-            env = {**self._env, CLOCK: str(self.clock(node))}
+            env = {
+                **environment,
+                CLOCK: str(self.clock(node)),
+                "GPULEDGER_KAFKA_BOOTSTRAP": f"{LOOPBACK}:{self.links[link_of_agent(number)].port}",
+            }
             self.targets[node] = Service(
                 node, self.directory, self._agent(node, number), env, "tests.chaos.stepped"
             )
@@ -199,8 +220,7 @@ class World(Faults, Changes):
 
     def epochs(self, node: str) -> int:
         """How many lives the node's agent has begun."""
-        log = self.targets[node].log_path
-        return log.read_text(errors="replace").count(EPOCH_BEGINS) if log.exists() else 0
+        return epochs_in(self.targets[node].log_path)
 
     def end_nodes(self, nodes: Sequence[str]) -> None:
         """Start the agents anew so that their stop ends their nodes, and stop them once all is sent that was
@@ -261,6 +281,11 @@ class World(Faults, Changes):
         self.ended.append(ended)
         server.stop()
         return True
+
+
+def epochs_in(log: Path) -> int:
+    """How many lives an agent has begun, by its log."""
+    return log.read_text(errors="replace").count(EPOCH_BEGINS) if log.exists() else 0
 
 
 def _run(arguments: Sequence[str], env: Mapping[str, str]) -> None:

@@ -25,12 +25,16 @@ class Echo(socketserver.BaseRequestHandler):
             self.request.sendall(data)
 
 
+NOTED: list[str] = []
+
+
 @pytest.fixture
 def link() -> Iterator[Link]:
     Echo.asked.clear()
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        link = Link(lambda: server.server_address[1])
+        NOTED.clear()
+        link = Link(lambda: server.server_address[1], NOTED.append)
         link.start()
         yield link
         link.close()
@@ -45,6 +49,7 @@ def test_a_whole_link_passes_what_is_said(link: Link) -> None:
     with connect(link) as client:
         client.sendall(b"a")
         assert client.recv(9) == b"a"
+        assert not NOTED
 
 
 def test_a_muted_link_passes_requests_and_the_answers_come_late(link: Link) -> None:
@@ -54,6 +59,7 @@ def test_a_muted_link_passes_requests_and_the_answers_come_late(link: Link) -> N
         link.mute()
         client.sendall(b"b")
         until(lambda: Echo.asked == [b"a", b"b"])
+        until(lambda: NOTED == ["mute"])
         link.join()
         assert client.recv(9) == b"b"
 
@@ -64,6 +70,7 @@ def test_a_held_link_passes_nothing_until_it_is_joined(link: Link) -> None:
         assert client.recv(9) == b"a"
         link.hold()
         client.sendall(b"b")
+        until(lambda: NOTED == ["hold"])
         link.join()
         assert client.recv(9) == b"b"
         assert Echo.asked == [b"a", b"b"]
@@ -75,6 +82,7 @@ def test_a_cut_link_ends_its_connections_and_takes_new_ones_once_it_is_joined(li
         assert client.recv(9) == b"a"
         link.cut()
         assert _is_ended(client)
+        assert NOTED == ["cut"]
     link.join()
     with connect(link) as client:
         client.sendall(b"c")
@@ -101,6 +109,7 @@ def test_an_insert_is_refused_with_the_code_of_clickhouse_and_never_reaches_it(l
     assert answer.startswith(b"HTTP/1.1 500 ")
     assert b"X-ClickHouse-Exception-Code: 252\r\n" in answer
     assert b"Code: 252. DB::Exception: Too many parts" in answer
+    assert NOTED == ["refuse 252"]
     link.accept()
     with connect(link) as client:
         client.sendall(INSERT)

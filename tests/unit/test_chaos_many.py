@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import pytest
 
+from tests.chaos.happened import named
 from tests.chaos.many import SEEDS_ON_A_STACK, Outcome, seeds_of_a_stack, speaker, summed_up
 
 
 def test_a_seed_that_did_not_hold_is_named_with_how_to_run_it_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    held, failed = Outcome(7, [], 30.0), Outcome(8, ["a window is missing", "and another"], 42.0)
+    held = Outcome(7, [], 30.0)
+    failed = Outcome(8, ["a window is missing", "and another"], 42.0, {"kill worker": 2})
     assert summed_up([held], 60, 10) == 0
     assert capsys.readouterr().out.splitlines() == [
         "1 of 1 seeds held",
         "60 s, 60 seeds an hour, the longest 30 s",
+        *(f"none of 1 had {name}" for name in sorted(named())),
     ]
     assert summed_up([held, failed], 60, 10) == 1
     assert capsys.readouterr().out.splitlines() == [
         "1 of 2 seeds held",
         "60 s, 120 seeds an hour, the longest 42 s",
+        *(f"{'1' if name == 'kill worker' else 'none'} of 2 had {name}" for name in sorted(named())),
         "seed 8: a window is missing",
         "again: make chaos SEED=8 CHAOS_SECONDS=10",
     ]
