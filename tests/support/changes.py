@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gpuledger.contract.gpu_models import profiles_of
 from gpuledger.contract.records import Device
 from gpuledger.contract.windows import DAY_NS, HOUR_NS
 from gpuledger.recommend import Recommendation
-from gpuledger.recommend.models import profiles_of
 from gpuledger.simulate import NodePlan
 from gpuledger.simulate.plan import Tenant
 from tests.support.worlds import World, left, mig_instance

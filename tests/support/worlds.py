@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
+from gpuledger.contract.gpu_models import MigProfile, profiles_of
 from gpuledger.contract.records import ChargeSet, Device, Pod, PriceBookVersion, PriceEntry
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
 from gpuledger.pricing import Prices
 from gpuledger.recommend import Settings
-from gpuledger.recommend.models import MigProfile, profiles_of
 from gpuledger.simulate import FleetSpec, NodePlan, plan_node
 from gpuledger.simulate.plan import Tenant
 from gpuledger.simulate.profiles import PROFILES, Profile

@@ -116,8 +116,10 @@ def test_replicas_make_no_slots_of_the_whole_gpu_of_a_listing(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("NVIDIA H100 80GB HBM3", "7 MIG slices, as every model that has MIG but the A30"),
-        ("NVIDIA A30", "4 MIG slices, as an A30"),
+        ("NVIDIA H100 80GB HBM3", "7 MIG slices, as its model has: NVIDIA H100 80GB HBM3"),
+        ("NVIDIA A30", "4 MIG slices, as its model has: NVIDIA A30"),
+        ("NVIDIA RTX PRO 5000 Blackwell", "2 MIG slices, as its model has: NVIDIA RTX PRO 5000 Blackwell"),
+        ("Rubin", "7 MIG slices, as most boards: its model is not known (Rubin)"),
     ],
 )
 def test_into_how_many_slices_a_board_is_cut_is_said(tmp_path: Path, model: str, said: str) -> None:

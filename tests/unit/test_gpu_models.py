@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpuledger.contract.gpu_models import GIB, memory_of_model, profiles_of
 from gpuledger.recommend.mig import full_layout
-from gpuledger.recommend.models import GIB, memory_of_model, profiles_of
 
 SEVEN = (7, 4, 3, 2, 1, 1)  # instances a GPU of 1g, 1g with twice the memory, 2g, 3g, 4g, 7g
 

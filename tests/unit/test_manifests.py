@@ -10,9 +10,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from gpuledger.contract.gpu_models import profiles_of
 from gpuledger.recommend import manifests
 from gpuledger.recommend.mig import full_layout
-from gpuledger.recommend.models import profiles_of
 from tests.support.evidence import hours, workload
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

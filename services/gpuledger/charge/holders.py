@@ -16,6 +16,7 @@ from gpuledger.agent.holders.podresources_api import messages
 from gpuledger.agent.holders.podresources_wire import Allocation, ListingReader, read_devices
 from gpuledger.agent.holders.pods import PodFacts, pod_facts
 from gpuledger.agent.holders.source import Holders
+from gpuledger.charge.devices import whole_gpu
 from gpuledger.charge.files import as_document, as_text
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import Device
@@ -102,4 +103,4 @@ def devices_in(stated: Stated, known: Collection[str], model: str) -> list[Devic
     refs += [held.device for holders in stated.own for held in holders.held]
     refs += [entry.device for holders in stated.own for entry in holders.sharing]
     uuids = {ref.uuid for ref in refs if (ref.uuid or "").startswith("GPU-") and ref.gpu_instance is None}
-    return [Device(uuid, model=model) for uuid in sorted(filter(None, uuids - set(known)))]
+    return [whole_gpu(uuid, model) for uuid in sorted(filter(None, uuids - set(known)))]

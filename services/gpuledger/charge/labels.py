@@ -9,7 +9,6 @@ from gpuledger.agent.devices import DeviceRef
 from gpuledger.agent.exposition import ExportedHolder
 from gpuledger.agent.holders.sharing import device_key
 from gpuledger.agent.holders.source import DeviceSharing, HeldDevice, Holders, find_device
-from gpuledger.charge.scrapes import MIG_SLICES
 from gpuledger.contract.records import Device, Pod
 
 SHORT_UUID = 12  # characters of a GPU's UUID, as the bill shows them: GPU- and eight digits
@@ -119,16 +118,3 @@ def short_name(device: DeviceRef) -> str:
     """A device as the bill shows it."""
     uuid = (device.uuid or "")[:SHORT_UUID]
     return uuid if device.gpu_instance is None else f"instance {device.gpu_instance} of {uuid}"
-
-
-def say_mig_slices(devices: Sequence[Device], name: str, assumed: list[str]) -> None:
-    """Into how many slices a GPU is cut is the board's: no exporter says it."""
-    totals = {device.parent_uuid: device.slices_total for device in devices if device.parent_uuid}
-    for uuid, total in totals.items():
-        gpu = f"{name}: {uuid[:SHORT_UUID]}"
-        if not total:
-            assumed.append(f"{gpu}: how many slices its MIG instances have is not known")
-        elif total == MIG_SLICES:
-            assumed.append(f"{gpu} has {total} MIG slices, as every model that has MIG but the A30")
-        else:
-            assumed.append(f"{gpu} has {total} MIG slices, as an A30")

@@ -8,12 +8,13 @@ from itertools import chain
 from typing import NamedTuple
 
 from gpuledger.attribution import NodeWindow
+from gpuledger.charge.devices import devices_of, say_memory
 from gpuledger.charge.holders import devices_in
 from gpuledger.charge.inputs import Inputs
 from gpuledger.charge.placing import on_node
 from gpuledger.charge.policies import Policies, Start
 from gpuledger.charge.recorded import windows_of
-from gpuledger.charge.scrapes import Scrape, Stretch, devices_of
+from gpuledger.charge.scrapes import Scrape, Stretch
 from gpuledger.charge.windows import Place, windows, with_scrapes
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import Device, NodeLayout, PriceBookVersion, TeamMapVersion
@@ -126,6 +127,7 @@ def _from_files(
         mine = [holder for holder in dict.fromkeys(labelled) if holder.uuid in uuids]
         on = on_node(inputs.stated, name, layout, mine, given.replicas)
         assumed += on.assumed
+        say_memory(on.layout.devices, inputs.scrapes, given.policies.by_memory, name, assumed)
         ready.append(windows(Place(given.place.cluster, name), on, spans, cuts))
     return chain.from_iterable(ready)
 

@@ -12,8 +12,9 @@ from gpuledger.agent.holders.podresources import Allocation
 from gpuledger.agent.holders.pods import PodFacts
 from gpuledger.agent.holders.sharing import REPLICA_LABELS
 from gpuledger.agent.holders.source import FINISHED_PHASES, DeviceSharing, HeldDevice, Holders, find_device
+from gpuledger.charge.devices import say_mig_slices
 from gpuledger.charge.holders import Stated
-from gpuledger.charge.labels import held_by_labels, instances_by_labels, say_mig_slices, short_name
+from gpuledger.charge.labels import held_by_labels, instances_by_labels, short_name
 from gpuledger.contract.records import Device, NodeLayout, Pod
 
 _GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-")

@@ -37,6 +37,13 @@ class Policies:
         return Policy(**self._teams.at(start.at_ns).policy_of(*start))
 
     @property
+    def by_memory(self) -> set[str]:
+        """The settings by which some of the time is shared out by memory."""
+        chosen = [self._asked] if self._asked is not None else self._rules
+        names = ("entitlement", "mig")
+        return {name for name in names for one in chosen if getattr(one, name) != getattr(_DEFAULT, name)}
+
+    @property
     def instants_ns(self) -> set[int]:
         """When policies begin and end: whole minutes, so borders of windows."""
         if self._asked is not None:

@@ -1,8 +1,7 @@
-"""dcgm-exporter's text as devices on nodes, and the stretches of time that its scrapes speak for."""
+"""dcgm-exporter's text, and the stretches of time that its scrapes speak for."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,17 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuledger.agent.dcgm import parse_exposition
-from gpuledger.agent.exposition import ExportedDevice, Exposition
+from gpuledger.agent.exposition import Exposition
 from gpuledger.charge.files import as_text, instant, read_bytes, time_in_name
 from gpuledger.contract.errors import ConfigError
-from gpuledger.contract.records import Device
 from gpuledger.contract.windows import HOUR_NS, NS_PER_S
 
 NS_PER_MS = 1_000_000
 DEFAULT_FOR_NS = HOUR_NS
-_SLICES = re.compile(r"(?:\d+c\.)?(\d)g\.")
-_FOUR_SLICES = re.compile(r"\bA30\b")
-MIG_SLICES = 7  # of every board with MIG but the A30
 
 
 @dataclass(frozen=True)
@@ -92,42 +87,3 @@ def stretches(scrapes: Sequence[Scrape], for_ns: int | None, end_ns: int) -> lis
     before = [Stretch(begin, first, scrapes[0])] if begin < first else []
     later = [stretch for stretch in found if stretch.end_ns > begin]
     return [*before, *(stretch._replace(start_ns=max(stretch.start_ns, begin)) for stretch in later)]
-
-
-def devices_of(scrapes: Iterable[Scrape], one_node: str) -> dict[str, list[Device]]:
-    """The devices of each node that scrapes name, GPUs before their MIG instances."""
-    found: dict[str, dict[tuple[str, int | None], ExportedDevice]] = {}
-    for scrape in scrapes:
-        for device in scrape.exposition.devices:
-            node = one_node or device.host or "node"
-            found.setdefault(node, {}).setdefault((device.uuid, device.gpu_instance), device)
-    return {node: _devices(found[node].values()) for node in sorted(found)}
-
-
-def _devices(exported: Iterable[ExportedDevice]) -> list[Device]:
-    exported = list(exported)
-    parted = {device.uuid for device in exported if device.gpu_instance is not None}
-    gpus: dict[str, Device] = {}
-    for device in sorted(exported, key=lambda device: (device.uuid, device.gpu_instance is not None)):
-        number = -1 if device.number is None else device.number
-        sharing = "mig" if device.uuid in parted else "exclusive"
-        gpus.setdefault(device.uuid, Device(device.uuid, number, model=device.model, sharing=sharing))
-    instances = [_instance(device) for device in exported if device.gpu_instance is not None]
-    order = sorted(gpus.values(), key=lambda gpu: (gpu.index, gpu.uuid))
-    return [*order, *sorted(instances, key=lambda one: (one.index, one.parent_uuid, one.gpu_instance))]
-
-
-def _instance(device: ExportedDevice) -> Device:
-    size = _SLICES.match(device.mig_profile)
-    instance = -1 if device.gpu_instance is None else device.gpu_instance
-    return Device(
-        f"MIG-{device.uuid}/{instance}/0",  # the exporter does not print an instance's own UUID
-        -1 if device.number is None else device.number,
-        parent_uuid=device.uuid,
-        gpu_instance=instance,
-        compute_instance=0,
-        slices=int(size[1]) if size else 0,
-        slices_total=0 if size is None else 4 if _FOUR_SLICES.search(device.model) else MIG_SLICES,
-        model=device.model,
-        mig_profile=device.mig_profile,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gpuledger.recommend.models import profiles_of
+from gpuledger.contract.gpu_models import profiles_of
 
 # By slices of the GPU, largest instance first: NVIDIA's MIG user guide, valid combinations.
 _FULL: Final[Mapping[int, Sequence[tuple[int, ...]]]] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from gpuledger.contract.gpu_models import MigProfile, memory_of_model, profiles_of
 from gpuledger.recommend.advice import Recommendation
 from gpuledger.recommend.evidence import HOUR_S, Evidence, WorkloadUse
 from gpuledger.recommend.manifests import mig_layout, mps, time_slicing
-from gpuledger.recommend.models import MigProfile, memory_of_model, profiles_of
 from gpuledger.recommend.rules.runs import STILL_THERE_S, part
 from gpuledger.recommend.saving import saving
 from gpuledger.recommend.settings import Settings
