@@ -12,6 +12,7 @@ import pytest
 
 from gpuledger.agent.lifetime import LAUNCHED_FILE
 from gpuledger.localstack import free_port
+from tests.chaos import happened
 from tests.chaos.world import World, epochs_in
 from tests.support.waiting import until
 
@@ -59,4 +60,14 @@ def test_the_spool_of_a_stranded_node_is_lost_and_its_agent_begins_anew(world: W
     world.lose(node)
     assert {one.node for one in world.spooled} == {node}
     until(lambda: world.epochs(node) == 2)
+    assert world.epochs(other) == 1
+
+
+def test_the_clock_of_a_node_is_stepped_and_its_agent_sees_it(world: World) -> None:
+    node, other = world.nodes
+    world.step_behind(node)
+    until(lambda: world.epochs(node) == 2)
+    world.step_back(node)
+    until(lambda: world.epochs(node) == 3)
+    assert happened.said(world.logs)["clocks seen to step"] == 2
     assert world.epochs(other) == 1
