@@ -1,10 +1,14 @@
 """Fixtures of all tests."""
 
+import atexit
 import os
+import shutil
 import tempfile
+from pathlib import Path
 
-os.environ["GPULEDGER_LOCKS"] = tempfile.mkdtemp(
-    prefix="gpuledger-locks-"
-)  # runs beside each other share no nodes
+_locks = tempfile.mkdtemp(prefix="gpuledger-locks-")  # runs beside each other share no nodes
+Path(_locks).chmod(0o1777)  # agents of other users too
+atexit.register(shutil.rmtree, _locks, ignore_errors=True)
+os.environ["GPULEDGER_LOCKS"] = _locks
 
 pytest_plugins = ["tests.support.kafka", "tests.support.line"]

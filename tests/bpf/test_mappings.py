@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuledger.agent.probes.finder import Finder
 from gpuledger.agent.probes.mappings import MappingWatch
 
 WAIT_S = 240.0
@@ -43,9 +44,27 @@ def test_what_comes_too_fast_is_counted_and_what_follows_is_told(watch: MappingW
     for _ in range(1000):  # a page holds some thirty
         map_file(tmp_path / "other.so")
     watch.take()
+    assert watch.may_lack
     map_file(tmp_path / "libcuda.so.1")
     assert os.getpid() in watch.take()
     assert watch.lost > 0
+
+
+def test_what_a_full_ring_had_no_room_for_is_found_in_the_same_look(tmp_path: Path) -> None:
+    finder, library, other = Finder(), tmp_path / "libcuda.so.1", tmp_path / "other.so"
+    library.write_bytes(bytes(mmap.PAGESIZE))
+    finder.start()
+    try:
+        finder.look()
+        for _ in range(1000):
+            map_file(other)
+        with library.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+        found = finder.look()
+        mapped.close()
+    finally:
+        finder.close()
+    assert library.stat().st_ino in [one.file.inode for one in found if one.pid == os.getpid()]
 
 
 def test_a_ring_is_read_on_beyond_its_end(watch: MappingWatch, tmp_path: Path) -> None:

@@ -48,9 +48,10 @@ class Finder:
         told = self._scanner.look(self._watch.take())
         lost, self._lost = self._watch.lost - self._lost, self._watch.lost
         metrics.MAPPINGS_LOST.set(self._lost)
-        if not lost and looks % TOLD_LOOKS:
+        missed, self._watch.may_lack = lost > 0 or self._watch.may_lack, False
+        if not missed and looks % TOLD_LOOKS:
             return told
-        return told + self._scanner.scan(everything=lost > 0)
+        return told + self._scanner.scan(everything=missed)
 
     def follow(self, seconds: float) -> Iterator[list[Mapping]] | None:
         """Lets so much time pass, and gives what processes map as soon as they do; None where the kernel does

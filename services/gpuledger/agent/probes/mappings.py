@@ -47,6 +47,9 @@ class MappingWatch:
     def __init__(self, ring_pages: int = RING_PAGES) -> None:
         self.lost = 0
         """How many mappings came too fast to be told, so far."""
+        self.may_lack = False
+        """Whether a ring was full when it was read, set until somebody clears it: what it had no room for is
+        among the lost only once something follows there."""
         self._rings: list[_Ring] = []
         self._poll = select.epoll()
         try:
@@ -71,6 +74,7 @@ class MappingWatch:
         pids: set[int] = set()
         for ring in self._rings:
             data, perhaps_lost = ring.drain()
+            self.may_lack |= ring.was_full
             if not perhaps_lost and LIBRARY_PREFIX not in data:
                 continue  # as nearly always: then its records need not be told apart
             for kind, record in _records(data):
@@ -102,7 +106,7 @@ class _Ring:
             os.close(self.fd)
             raise
         self._positions = memoryview(self._pages)[_POSITIONS_AT : _POSITIONS_AT + 16].cast("Q")
-        self._was_full = False
+        self.was_full = False
 
     def drain(self) -> tuple[bytes, bool]:
         """(the records since the last time, whole and in order; whether one of them may say that some were
@@ -115,8 +119,8 @@ class _Ring:
         data = self._pages[first : first + length]
         data += self._pages[mmap.PAGESIZE : mmap.PAGESIZE + length - len(data)]
         self._positions[1] = head
-        full, self._was_full = self._was_full, length + _LARGEST_RECORD > self._size
-        return data, full or self._was_full
+        full, self.was_full = self.was_full, length + _LARGEST_RECORD > self._size
+        return data, full or self.was_full
 
     def close(self) -> None:
         self._positions.release()
