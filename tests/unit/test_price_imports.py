@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from gpuledger.configuration.prices_cli import app
 from gpuledger.contract.errors import ConfigError, Refused
-from gpuledger.contract.records import PriceEntry
+from gpuledger.contract.records import PriceBookVersion, PriceEntry
+from gpuledger.contract.windows import HOUR_NS
+from gpuledger.pricing import PriceBook, PricedDevice
 from gpuledger.pricing.imports import offers as offers_module
 from gpuledger.pricing.imports.offers import Offers, decimal_text
 from gpuledger.pricing.yaml_documents import read_prices
@@ -77,6 +79,93 @@ def test_google_sells_gpus_alone_in_each_of_a_sku_s_regions() -> None:
     assert {entry.per for entry in found} == {"gpu"}
     assert found[0].unit_price_nano_per_hour == 8_250_000_001
     assert "the GPU alone" in found[0].source
+
+
+def sku(description: str, nano: int, usage: str = "OnDemand") -> dict[str, object]:
+    """A SKU of one region, as the catalog has it."""
+    price = {"currencyCode": "USD", "units": str(nano // 10**9), "nanos": nano % 10**9}
+    return {
+        "skuId": "EXAM-PLE0-0001",
+        "description": description,
+        "category": {"resourceGroup": "GPU", "usageType": usage},
+        "serviceRegions": ["us-central1"],
+        "pricingInfo": [
+            {
+                "pricingExpression": {"usageUnit": "h", "tieredRates": [{"unitPrice": price}]},
+                "effectiveTime": "2025-07-01T08:00:00Z",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("description", "model", "instance_type"),
+    [
+        ("Nvidia Tesla T4 GPU running in Americas", "Tesla T4", ""),
+        ("Nvidia Tesla A100 80GB GPU running in Americas", "NVIDIA A100-SXM4-80GB", ""),
+        ("Nvidia L4 GPU running in Netherlands", "NVIDIA L4", ""),
+        ("Nvidia H100 80GB GPU running in Americas", "NVIDIA H100 80GB HBM3", ""),
+        ("Nvidia H100 80GB Mega GPU running in Tokyo", "NVIDIA H100 80GB HBM3", "a3-megagpu-8g"),
+        ("Nvidia H100 80GB Plus GPU running in Americas", "NVIDIA H100 80GB HBM3", "a3-megagpu-8g"),
+        ("H200 141GB GPU running in Netherlands", "NVIDIA H200", ""),
+        ("A4 Nvidia B200 (1 gpu slice) running in Americas", "NVIDIA B200", ""),
+        ("RTX 6000 96GB running in Americas", "NVIDIA RTX PRO 6000 Blackwell Server Edition", ""),
+    ],
+)
+def test_a_gpu_is_known_by_what_the_catalog_calls_it(
+    description: str, model: str, instance_type: str, tmp_path: Path
+) -> None:
+    """Newer ones are called neither Nvidia nor GPU; a slice of an A4 is all of one of its GPUs."""
+    source = tmp_path / "gcp.json"
+    attached = f"{description.partition(' running ')[0]} attached to Spot Preemptible VMs running in Americas"
+    skus = [sku(description, 8_000_000_001), sku(attached, 3_000_000_000, "Preemptible")]
+    source.write_text(json.dumps({"skus": skus}))
+    found = {entry.capacity_type: entry for entry in imported("--from", "gcp", source)}
+    assert {(entry.gpu_model, entry.instance_type) for entry in found.values()} == {(model, instance_type)}
+    assert found["on_demand"].unit_price_nano_per_hour == 8_000_000_001
+    assert (found["spot"].unit_price_nano_per_hour, found["spot"].kind) == (3_000_000_000, "spot")
+
+
+def test_the_h100_of_an_a3_mega_has_its_own_price_beside_that_of_the_others(tmp_path: Path) -> None:
+    """9.80 on A3 High, 10.34 on A3 Mega, in one region: the price of the machine type goes first."""
+    source = tmp_path / "gcp.json"
+    skus = [
+        sku("Nvidia H100 80GB GPU running in Americas", 9_800_000_000),
+        sku("Nvidia H100 80GB Plus GPU running in Americas", 10_340_000_000),
+    ]
+    source.write_text(json.dumps({"skus": skus}))
+    book = PriceBook(PriceBookVersion(1, 0, entries=imported("--from", "gcp", source)))
+    here = {"region": "us-central1", "gpu_model": "NVIDIA H100 80GB HBM3"}
+    cost = {
+        kind: book.cost_nano(PricedDevice(instance_type=kind, **here), JULY, JULY + HOUR_NS)
+        for kind in ("a3-highgpu-8g", "a3-megagpu-8g")
+    }
+    assert cost == {"a3-highgpu-8g": 9_800_000_000, "a3-megagpu-8g": 10_340_000_000}
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas",
+        "Reserved Nvidia H100 80GB Mega GPU in Americas in Calendar Mode",
+        "Nvidia H100 Mega 80GB GPU attached to DWS Defined Duration VMs running in Americas",
+    ],
+)
+def test_what_is_sold_otherwise_than_on_demand_is_never_taken_for_it(
+    description: str, tmp_path: Path
+) -> None:
+    """Though the catalog says OnDemand of its usage."""
+    source = tmp_path / "gcp.json"
+    skus = [sku(description, 1_000_000_000), sku("Nvidia L4 GPU running in Americas", 700_000_000)]
+    source.write_text(json.dumps({"skus": skus}))
+    found = [entry for entry in imported("--from", "gcp", source) if entry.gpu_model != "NVIDIA L4"]
+    assert [entry.capacity_type for entry in found] == ["spot"] * description.startswith("Spot")
+
+
+def test_a_slice_of_an_a4_is_priced_with_its_part_of_the_machine(tmp_path: Path) -> None:
+    source = tmp_path / "gcp.json"
+    source.write_text(json.dumps({"skus": [sku("A4 Nvidia B200 (1 gpu slice) running in Iowa", 16 * 10**9)]}))
+    assert "the GPU with its part of the machine" in imported("--from", "gcp", source)[0].source
 
 
 def test_the_simple_csv_has_a_column_for_each_field_and_each_match() -> None:
