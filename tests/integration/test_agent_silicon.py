@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,12 +13,12 @@ from gpuledger.agent.devices import parse_device_id
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.holders.source import find_device
 from gpuledger.agent.nvml import NvmlSession
-from gpuledger.agent.samplers.nvml import LAYOUT_ROUNDS, MAX_INTERVAL_NS, REOPEN_AFTER_ROUNDS, NvmlSampler
+from gpuledger.agent.samplers.nvml import LAYOUT_ROUNDS, REOPEN_AFTER_ROUNDS, NvmlSampler
+from gpuledger.agent.samplers.nvml_device import MAX_INTERVAL_NS
 from gpuledger.agent.samplers.samples import Round, Sample
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.fields import Field, SampleSource
 from tests.emulator import H100, T4, Emulator, finish, mig_slice
-from tests.support.telemetry import running_agent
 from tests.support.waiting import until
 
 CLOCK = SystemClock()
@@ -118,11 +117,13 @@ def test_a_layout_that_changes_is_noticed_and_one_that_stays_is_not(tmp_path: Pa
     directory = tmp_path / "gpu"
     before, after = [H100, mig_slice(0, 7), mig_slice(0, 9)], [H100, mig_slice(0, 7)]
     with Emulator(before, directory) as emulator, sampling(emulator) as (_, sampler):
-        assert not any(sampler.sample().layout_changed for _ in range(2 * LAYOUT_ROUNDS))
+        assert not any(sampler.sample().devices for _ in range(2 * LAYOUT_ROUNDS))
         emulator.stop()
-        with Emulator(after, directory):
-            found = [sampler.sample().layout_changed for _ in range(LAYOUT_ROUNDS + REOPEN_AFTER_ROUNDS)]
-    assert (found[0], found[-1]) == (False, True)
+        with Emulator(after, directory) as divided:
+            found = [sampler.sample() for _ in range(LAYOUT_ROUNDS + 2 * REOPEN_AFTER_ROUNDS)]
+    told = [taken.devices for taken in found if taken.devices is not None]
+    assert [[device.uuid for device in devices] for devices in told] == [divided.uuids]
+    assert {sample.device for sample in found[-1].samples} == set(divided.uuids)
 
 
 def test_an_instance_that_was_not_there_at_the_start_is_noticed_within_a_few_rounds() -> None:
@@ -130,27 +131,14 @@ def test_an_instance_that_was_not_there_at_the_start_is_noticed_within_a_few_rou
         session = NvmlSession()
         del session.devices[-1], session.handles[-1]  # as if it had been made only now
         sampler = NvmlSampler(session, CLOCK, AgentTime.begin(CLOCK, "boot"))
-        found = [sampler.sample().layout_changed for _ in range(LAYOUT_ROUNDS)]
+        found = [sampler.sample().devices for _ in range(LAYOUT_ROUNDS)]
         sampler.close()
         session.close()
-    assert found == [False] * (LAYOUT_ROUNDS - 1) + [True]
-
-
-def test_an_agent_whose_node_has_other_devices_ends_to_be_started_again(tmp_path: Path) -> None:
-    directory = tmp_path / "gpu"
-    nobody = "127.0.0.1:9"
-    command = [sys.executable, "-c", "from gpuledger.agent.cli import app; app()", "run"]
-    command += ["--cluster", "c", "--node", "n", "--state", str(tmp_path / "state"), "--source", "none"]
-    command += ["--bootstrap", nobody, "--registry", f"http://{nobody}", "--ends-node"]
-    with (
-        Emulator([H100, mig_slice(0, 7)], directory) as emulator,
-        running_agent(command, tmp_path / "agent.log", emulator.env) as agent,
-    ):
-        agent.wait_log("epoch_begins")
-        emulator.stop()
-        with Emulator([H100, mig_slice(0, 7), mig_slice(0, 9)], directory):
-            assert agent.process.wait() == 0
-        assert "layout_changed" in agent.log
+        uuids = emulator.uuids
+    assert [devices and [device.uuid for device in devices] for devices in found] == [
+        *[None] * (LAYOUT_ROUNDS - 1),
+        uuids,
+    ]
 
 
 def test_what_is_measured_of_an_instance_is_its_own_and_not_counted_twice() -> None:

@@ -165,7 +165,8 @@ class PassingSource:
         return []
 
     def resident(self) -> list[Resident]:
-        return []
+        node = self._node
+        return [Resident(node.pid(n), node.start_ns(n), 0, KNOWN_BYTES) for n in node.living()]
 
     def device_uuids(self) -> list[DeviceUuid]:
         node, living = self._node, self._node.living()
@@ -253,6 +254,9 @@ class PassingSampler(SamplerThread):
 
     def stop(self, timeout_s: float = 2.0) -> None: ...
 
+    def rebase(self, time: AgentTime) -> None:
+        self._offset_ns = time.offset_ns
+
     def take(self) -> list[Round]:
         due = range(self._through_ns + S, self._node.clock.boot_ns() + 1, S)
         return [self._round(at) for at in due]
@@ -275,14 +279,17 @@ class PassingSampler(SamplerThread):
 class PassingAgent:
     """An agent of such a node, and the queue that it fills; what it queues counts as sent at once."""
 
-    def __init__(self, directory: Path, passing: Passing = Passing(), named: bool = True) -> None:
+    def __init__(
+        self, directory: Path, passing: Passing = Passing(), named: bool = True, gpus: int = GPUS
+    ) -> None:
+        """``gpus``: so many the agent knows at its start."""
         self.clock = ManualClock(unix_ns=1_000_000 * S, boot_ns=500 * S)
         self.node = PassingNode(self.clock, passing, named)
         self.queue = NodeQueue(Journal(directory / "spool", 64 << 20))
         self.source = PassingSource(self.node)
         epoch_time = AgentTime.begin(self.clock, "boot")
         self.agent = Agent(
-            AgentSettings(NODE, directory, WindowGrid(10 * S), NodeLayout(devices=devices(GPUS))),
+            AgentSettings(NODE, directory, WindowGrid(10 * S), NodeLayout(devices=devices(gpus))),
             self.clock,
             epoch_time,
             self.queue,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gpuledger.agent.batches import BY_AGENT
+from gpuledger.agent.rules import Lost
 from gpuledger.agent.spool import NodeQueue
 from gpuledger.contract.records import EventBatch
 
@@ -34,6 +35,7 @@ CLOCK_ERROR = _gauge("clock_error_seconds", "Wall clock minus agent time")
 PROCESSES = _gauge("processes", "Living processes known to use a GPU")
 DEVICE_DOUBTS = _counter("device_doubts", "Processes whose devices are not certain, by reason", "reason")
 MAPPINGS_LOST = _gauge("mappings_lost", "Executable mappings that the kernel could not tell at once")
+DEVICES = _gauge("devices", "GPUs and MIG instances that answer; 0 while there is no driver")
 LIBRARIES = _gauge("probed_libraries", "Library files that probes are attached to")
 RUNTIME_CALLS = _gauge("runtime_calls", "Calls of the CUDA runtime since the start (--runtime)", "function")
 RUNTIME_LOST = _gauge("runtime_lost", "Calls of the CUDA runtime that were not counted by name (--runtime)")
@@ -51,6 +53,13 @@ SPOOL_DISK_ERRORS = _gauge("spool_disk_errors", "Records that the disk did not t
 COARSENING = _gauge("coarsening", "The spool asks for: 0 raw calls, 1 tallies, 2 frames without calls")
 TALLIED_RECORDS = _counter("tallied_records", "Records of calls that say tallies, by whom", "by")
 LOOP_SECONDS = _counter("loop_seconds", "Time that the agent's loop was at work")
+
+
+def say_lost(lost: Lost, late_events: int) -> None:
+    """What was lost since the epoch began, by where, and what came too late for its window."""
+    for where, value in lost._asdict().items():
+        LOST_EVENTS.labels(where).set(value)
+    LATE_EVENTS.set(late_events)
 
 
 def say_queue(queue: NodeQueue) -> None:

@@ -53,54 +53,79 @@ class NvmlSession:
     The MIG instances of a GPU follow it; the GPU itself is then shared as ``mig``, and nobody runs on it.
     """
 
-    def __init__(self) -> None:
-        """Raises Unsupported where there is no NVML."""
+    def __init__(self, may_wait: bool = False) -> None:
+        """``may_wait``: where there is no NVML yet the session has no devices, until `reopen` finds it. Else
+        raises Unsupported there."""
+        self.devices: list[Device] = []
+        self.handles: list[Any] = []
+        self.away = ""
+        """Why NVML does not start; empty while it does."""
+        self._nameless: list[int] = []  # GPUs by index that did not say who they are
+        try:
+            self._start()
+        except Unsupported as error:
+            if not may_wait:
+                raise
+            self.away = str(error)
+
+    def _start(self) -> None:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
             raise Unsupported(f"NVML does not start: {error}; run with --samplers none") from error
-        self.devices: list[Device] = []
-        self.handles: list[Any] = []
-        self.changed = False
-        """Whether the node's devices are no longer these; noticed by `reopen` and `look_again`."""
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            self._add(index)
+        try:
+            for index in range(pynvml.nvmlDeviceGetCount()):
+                self._add(index)
+        except pynvml.NVMLError as error:
+            self.close()
+            self.devices, self.handles = [], []
+            raise Unsupported(f"NVML does not tell its devices: {error}; run with --samplers none") from error
 
     def reopen(self) -> bool:
-        """Start NVML anew, as is needed after the driver was loaded again; whether it has the same devices.
+        """Start NVML anew, as is needed after the driver was loaded again; whether it is there with a device.
 
-        All handles from before are of no more use, whatever it returns.
+        All handles from before are of no more use, whatever it returns. Where the devices are not the same
+        as before, ``devices`` is another list.
         """
         self.close()
-        try:
-            fresh = NvmlSession()
-        except (Unsupported, pynvml.NVMLError):
+        fresh = NvmlSession(may_wait=True)
+        self.away = fresh.away or ("" if fresh.devices else "NVML is there and has no device")
+        if self.away:
             return False
-        handle_of = {d.uuid: h for d, h in zip(fresh.devices, fresh.handles, strict=True)}
-        self.changed = handle_of.keys() != {device.uuid for device in self.devices}
-        if self.changed:
-            return False
-        self.handles[:] = [handle_of[device.uuid] for device in self.devices]
+        self._nameless = fresh._nameless
+        handle_of = {_identity(d): h for d, h in zip(fresh.devices, fresh.handles, strict=True)}
+        if handle_of.keys() == set(map(_identity, self.devices)):
+            self.handles[:] = [handle_of[_identity(device)] for device in self.devices]
+        else:
+            self.devices, self.handles = fresh.devices, fresh.handles
         return True
 
-    def look_again(self) -> None:
-        """Compare the MIG layout of each GPU with what it was at the start; one that is lost says nothing."""
-        for gpu, handle in zip(self.devices, self.handles, strict=True):
-            if gpu.parent_uuid:
-                continue
-            known = {device.uuid for device in self.devices if device.parent_uuid == gpu.uuid}
-            with contextlib.suppress(Missing):
-                enabled = ask(pynvml.nvmlDeviceGetMigMode, handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
-                self.changed |= enabled != (gpu.sharing == "mig")
-                if enabled:
-                    self.changed |= known != {_uuid(instance) for instance in _instances(handle)}
+    def look_again(self) -> bool:
+        """Whether the devices are no longer those that they were: a MIG layout is another, or a GPU says who
+        it is that did not before. One that is lost says nothing."""
+        return any(map(_tells_its_name, self._nameless)) or any(
+            self._is_divided_anew(gpu, handle)
+            for gpu, handle in zip(self.devices, self.handles, strict=True)
+            if not gpu.parent_uuid
+        )
+
+    def _is_divided_anew(self, gpu: Device, handle: Any) -> bool:
+        known = {device.uuid for device in self.devices if device.parent_uuid == gpu.uuid}
+        try:
+            enabled = ask(pynvml.nvmlDeviceGetMigMode, handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+            if enabled != (gpu.sharing == "mig"):
+                return True
+            return enabled and known != {_uuid(instance) for instance in _instances(handle)}
+        except Missing:
+            return False
 
     def _add(self, index: int) -> None:
         try:
             handle = ask(pynvml.nvmlDeviceGetHandleByIndex, index)
             uuid = _uuid(handle)
         except Missing:
-            return  # a GPU that fell off the bus before the agent started has no identity to speak of
+            self._nameless.append(index)  # it fell off the bus before, or is not ready yet
+            return
         device = Device(uuid=uuid, index=index)
         with contextlib.suppress(Missing):
             device.minor = ask(pynvml.nvmlDeviceGetMinorNumber, handle)
@@ -145,6 +170,17 @@ class NvmlSession:
         """Shut NVML down."""
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+def _identity(device: Device) -> tuple[str, int, int]:
+    """What makes it the same device after a driver was loaded again."""
+    return device.uuid, device.index, device.minor
+
+
+def _tells_its_name(index: int) -> bool:
+    with contextlib.suppress(Missing):
+        return bool(_uuid(ask(pynvml.nvmlDeviceGetHandleByIndex, index)))
+    return False
 
 
 def _instances(gpu: Any) -> list[Any]:

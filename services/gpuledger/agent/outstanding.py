@@ -3,6 +3,7 @@ return says that all is done."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +62,12 @@ class Outstanding:
         """A process that ended has nothing outstanding."""
         for key in [key for key in self._pending if key[0] == process]:
             del self._pending[key]
+
+    def move(self, place: Callable[[int, int], int | None]) -> None:
+        """The node's devices are others: ``place`` gives the position now of (process, device); None where
+        its work is gone with the device."""
+        moved = {(key[0], place(*key)): pending for key, pending in self._pending.items()}
+        self._pending = {(p, d): pending for (p, d), pending in moved.items() if d is not None}
 
     def shift(self, ns: int) -> None:
         """Go over to another epoch's time."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
+from gpuledger.agent.asking import Asking
 from gpuledger.agent.consumers import IN_CONTAINER, consumer_of_process
 from gpuledger.agent.distinct import distinct, first_rows
 from gpuledger.agent.events import Events, OperationSet
@@ -19,18 +19,15 @@ from gpuledger.agent.names import Names
 from gpuledger.agent.ordinals import visible_devices
 from gpuledger.agent.probes.events import RawEvents
 from gpuledger.agent.process_reader import ProcessFacts, ProcessReader
+from gpuledger.agent.sight import Sight
 from gpuledger.contract.operations import LAUNCHES, Operation
 from gpuledger.contract.records import Device, Process
-from gpuledger.logs import EventLog
-
-T = TypeVar("T")
 
 _TELLS_DEVICES = OperationSet(
     (Operation.CREATE_CONTEXT, Operation.RETAIN_PRIMARY_CONTEXT, Operation.IOCTL_UVM_REGISTER_GPU)
 )
 """Before these, or by these, a process learns or says which devices it has."""
 MPS_SERVER = "nvidia-cuda-mps-server"
-_log = EventLog(__name__)
 FORGET_AFTER_NS = 120_000_000_000  # events of an ended process may lie in two windows of a minute at most
 
 
@@ -58,7 +55,7 @@ class ProcessTable:
         self._known: dict[int, Known] = {}
         self._by_key: dict[tuple[int, int, int], int] = {}
         self._living: dict[int, list[int]] = {}  # pid -> indexes; several when it changed its cgroup
-        self._unread: set[int] = set()  # pids that say what can not be made sense of
+        self._asking = Asking()
 
     def __getitem__(self, index: int) -> Known:
         return self._known[index]
@@ -169,13 +166,13 @@ class ProcessTable:
                     self._known[index].witnessed = witnessed
 
     def _is_probed(self, pid: int) -> bool:
-        files = self._ask_process(pid, lambda: self._reader.libraries(pid)) or frozenset()
+        files = self._asking(pid, lambda: self._reader.libraries(pid)) or frozenset()
         return bool(files) and files <= self._probed
 
     def note_ends(self, now_boot_ns: int) -> list[int]:
         """Mark the processes that ended since the last call; forget those that ended long ago."""
         pids = self._reader.ended()
-        self._unread.difference_update(pids)
+        self._asking.forget(pids)
         ended = [i for pid in pids for i in self._living.pop(pid, ())]
         for index in ended:
             self._known[index].ended_ns = now_boot_ns
@@ -221,14 +218,7 @@ class ProcessTable:
             return self._known[self._by_key[key]]
         cgroup1 = facts.cgroup1_paths if facts is not None else ()
         kind, consumer, container = self._consumer(pid, start_ns, cgroup_id, cgroup1)
-        visible = None
-        if facts is not None:
-            said, inside, minors = facts.environment, kind in IN_CONTAINER, facts.minors
-            visible = self._ask_process(pid, lambda: visible_devices(self._devices, said, inside, minors))
-        told = self._evidence.of(pid, start_ns)
-        sight = self._sights.begin(visible, facts.opened if facts else (), consumer, told)
-        sight = replace(sight, unread=pid in self._unread)
-        self._unread.discard(pid)
+        sight = self._begin_sight(pid, start_ns, kind, consumer, facts)
         known = Known(
             index=self._next,
             pid=pid,
@@ -251,6 +241,33 @@ class ProcessTable:
         self._reader.watch(pid)
         return known
 
+    def _begin_sight(
+        self, pid: int, start_ns: int, kind: str, consumer: str, facts: ProcessFacts | None
+    ) -> Sight:
+        visible = None
+        if facts is not None:
+            said, inside, minors = facts.environment, kind in IN_CONTAINER, facts.minors
+            visible = self._asking(pid, lambda: visible_devices(self._devices, said, inside, minors))
+        told = self._evidence.of(pid, start_ns)
+        sight = self._sights.begin(visible, facts.opened if facts else (), consumer, told)
+        return replace(sight, unread=self._asking.take_unread(pid))
+
+    def know(self, devices: Sequence[Device], places: Mapping[int, int]) -> None:
+        """The node has other devices now. ``places``: position before -> position now, of those that stay.
+        Who holds what has to be told again (`hold`)."""
+        self._devices = devices
+        self._evidence = DeviceEvidence(devices, self._reader.tick_ns)
+        self._sights = Sights(devices)
+        if self._witness is not None:
+            self._evidence.learn(self._witness)
+        for known in self._known.values():
+            facts = self._look(known.pid) if known.ended_ns is None else None
+            if facts is not None and self._tick(facts.start_ns) != self._tick(known.start_ns):
+                facts = None
+            sight = self._begin_sight(known.pid, known.start_ns, known.kind, known.consumer, facts)
+            there = frozenset(places[device] for device in known.sight.contexts if device in places)
+            self._sights.renew(known, replace(sight, contexts=there))
+
     def _look_again(self, pid: int, indexes: Sequence[int]) -> None:
         """What it has open may have become more since it was first looked at."""
         facts = self._look(pid)
@@ -260,25 +277,12 @@ class ProcessTable:
                 self._sights.renew(known, replace(known.sight, opened=opened))
 
     def _look(self, pid: int) -> ProcessFacts | None:
-        return self._ask_process(pid, lambda: self._reader.look(pid))
-
-    def _ask_process(self, pid: int, question: Callable[[], T]) -> T | None:
-        """The answer. One process, whatever it says, must not end the agent for all: then None, and that is
-        its doubt. Raises PermissionError, which is the agent's own lack of rights."""
-        try:
-            return question()
-        except PermissionError:
-            raise
-        except Exception:
-            if pid not in self._unread:
-                _log.exception("process_not_read", pid=pid)
-            self._unread.add(pid)
-            return None
+        return self._asking(pid, lambda: self._reader.look(pid))
 
     def _consumer(
         self, pid: int, start_ns: int, cgroup_id: int, cgroup1: Sequence[str]
     ) -> tuple[str, str, str]:
-        path = self._ask_process(pid, lambda: self._reader.cgroup_path(cgroup_id))
+        path = self._asking(pid, lambda: self._reader.cgroup_path(cgroup_id))
         found = consumer_of_process(path, cgroup1)
         if found is not None:
             return found

@@ -67,6 +67,12 @@ class ResidentMemory:
             for key in [key for key in table if key[0] == process]:
                 del table[key]
 
+    def move(self, places: Mapping[int, int]) -> None:
+        """The node's devices are others: position before -> position now, of those that stay."""
+        self._traced = {(p, places[d]): size for (p, d), size in self._traced.items() if d in places}
+        self._changed_ns = {(p, places[d]): at for (p, d), at in self._changed_ns.items() if d in places}
+        self._driver = {(p, places[d]): said for (p, d), said in self._driver.items() if d in places}
+
     def shift(self, ns: int) -> None:
         """Go over to another epoch's time."""
         self._changed_ns = {key: at + ns for key, at in self._changed_ns.items()}

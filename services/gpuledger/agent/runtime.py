@@ -32,8 +32,10 @@ from gpuledger.bus import BusAccess
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import Device
+from gpuledger.logs import EventLog
 
 SPOOL_DIRECTORY = "spool"
+_log = EventLog(__name__)
 
 
 class SourceKind(StrEnum):
@@ -119,8 +121,10 @@ def _agent(
         return _simulated(settings, sources, clock, queue, holders)
     probes = _probes(sources)
     reader: ProcessReader = ProcReader(CgroupPaths(gone=probes.gone_cgroups))
-    session = NvmlSession() if sources.samplers is SamplerKind.NVML else None
+    session = NvmlSession(may_wait=True) if sources.samplers is SamplerKind.NVML else None
     if session is not None:
+        if session.away:
+            _log.warning("nvml_away", problem=session.away, then="it is tried again; no device is known yet")
         stack.callback(session.close)
         settings = replace(settings, layout=replace(settings.layout, devices=session.devices))
     source: EventSource | None = None

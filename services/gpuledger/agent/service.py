@@ -17,24 +17,22 @@ from gpuledger.agent.probes.event_source import EventSource
 from gpuledger.agent.probes.events import Losses
 from gpuledger.agent.process_reader import ProcessReader
 from gpuledger.agent.processes import ProcessTable
+from gpuledger.agent.queued import headers_of, queue_record
 from gpuledger.agent.rules import EVENT_GRACE_NS, CutterRules, Lost
 from gpuledger.agent.samplers.driver_xid import DriverXids
 from gpuledger.agent.samplers.samples import Round
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.settings import AgentSettings
-from gpuledger.agent.spool import Entry, NodeQueue
+from gpuledger.agent.spool import NodeQueue
 from gpuledger.agent.state import NodeState, View
 from gpuledger.agent.windows import Part, WindowCutter
 from gpuledger.contract.clock import NS_PER_S, Clock
-from gpuledger.contract.errors import BadRecord
-from gpuledger.contract.headers import Kind, RecordHeaders
-from gpuledger.contract.records import EventBatch, Holdings, NodeLifetime, SampleBatch, encode, record_name
+from gpuledger.contract.records import Device, EventBatch
 from gpuledger.logs import EventLog
 
 SLOW_NS = 9 * NS_PER_S // 10  # new libraries, holders, the clock's error, figures: in each round, no oftener
 DISK_NS = 5 * NS_PER_S  # so often what is delivered is noted; a rename costs a millisecond or two
 
-_KIND_OF: dict[type, Kind] = {EventBatch: Kind.EVENTS, SampleBatch: Kind.SAMPLES, Holdings: Kind.HOLDINGS}
 _log = EventLog(__name__)
 
 
@@ -78,7 +76,8 @@ class Agent:
         self._view = self._state.view = View(holders.read())
         self._state.latest = self._view.holders
         self._problem = ""
-        self._layout_changed = False
+        self._launched_ns = 0
+        self._new_devices: list[Device] | None = None
         self._slow_due_ns = self._disk_due_ns = 0
         self._begin_epoch(time)
         self._take_beginnings()
@@ -88,11 +87,11 @@ class Agent:
         self._stop.set()
 
     def run(self, ends_node: bool = False) -> None:
-        """Work until stopped, or until the node has other devices. ``ends_node``: the node ends when it is
-        stopped, which is said to all."""
+        """Work until stopped. ``ends_node``: the node ends when it is stopped, which is said to all."""
         first_ns = self._time.unix_ns(self._time.epoch.started_boot_ns)
-        launched = launched_ns(self._settings.state_directory, self._settings.launched_ns, first_ns)
-        self._state_lifetime(launched, None)
+        settings = self._settings
+        self._launched_ns = launched_ns(settings.state_directory, settings.launched_ns, first_ns)
+        self._state_lifetime(None)
         if self._sampler is not None:
             self._sampler.start()
         ends = False
@@ -101,9 +100,9 @@ class Agent:
                 self.tick()
                 now_ns = self._time.now_ns(self._clock)
                 rest(self._stop, self._source, until_round_s(now_ns, self._rules.event_grace_ns))
-            ends = ends_node and not self._layout_changed
+            ends = ends_node
         finally:
-            self._finish(launched, ends)  # an agent that fails does not end its node
+            self._finish(ends)  # an agent that fails does not end its node
 
     def tick(self) -> None:
         """One pass: take what there is, put out what is due."""
@@ -117,6 +116,8 @@ class Agent:
             self._witness(self._source)
         now_ns = self._take()
         self._put(self._cutter.advance(now_ns))
+        if self._new_devices is not None:
+            self._change_devices(self._new_devices)
         metrics.LOOP_SECONDS.inc((self._clock.boot_ns() - began_ns) / NS_PER_S)
 
     def _take_beginnings(self) -> None:
@@ -149,11 +150,8 @@ class Agent:
         for gap in taken.gaps:
             metrics.GAPS.labels(gap.reason).inc()
         self._cutter.add_round(taken)
-        if taken.layout_changed and not self._layout_changed:
-            # this life was told of other devices; the next one, which is started at once, finds the new
-            self._layout_changed = True
-            _log.warning("layout_changed", then="the agent ends, to be started again")
-            self._stop.set()
+        if taken.devices is not None:
+            self._new_devices = taken.devices
         self._state.take_contexts(taken)
         if taken.lost != self._view.lost:
             self._change_view(self._view._replace(lost=taken.lost))
@@ -207,12 +205,10 @@ class Agent:
             _log.warning("spool_not_written", error=str(error))
 
     def _say_figures(self) -> None:
-        lost = self._cutter.lost
-        for where, value in lost._asdict().items():
-            metrics.LOST_EVENTS.labels(where).set(value)
-        metrics.LATE_EVENTS.set(self._cutter.late_events)
+        metrics.say_lost(self._cutter.lost, self._cutter.late_events)
         metrics.CLOCK_ERROR.set(self._time.error_ns(self._clock) / NS_PER_S)
         metrics.PROCESSES.set(len(self._state.processes.living(self._clock.boot_ns())))
+        metrics.DEVICES.set(len(self._state.device_uuids) - len(self._view.lost))
         metrics.COARSENING.set(self._cutter.pressure)
         metrics.say_queue(self._queue)
 
@@ -228,14 +224,38 @@ class Agent:
         error_ns = self._time.error_ns(self._clock)
         _log.warning("clock_stepped", error_s=error_ns / NS_PER_S)
         self._take()
+        self._end_epoch()
+        self._follow_epoch()
+
+    def _change_devices(self, devices: list[Device]) -> None:
+        """The driver came (back) with other devices, or a GPU was divided anew: what the records of an epoch
+        say of devices holds for all of it, so another begins."""
+        self._new_devices = None
+        _log.warning("devices_changed", before=len(self._state.device_uuids), now=len(devices))
+        self._take()
+        self._end_epoch()
+        self._state.know(devices)
+        self._view = self._state.view = View(self._view.holders)
+        self._xids = DriverXids(devices)
+        if self._source is not None:
+            totals = self._state.resident_totals(self._source.resident())
+            if totals.totals:  # some may be on devices that were not known; not every source counts
+                self._state.change(totals)
+        self._follow_epoch()
+        self._state_lifetime(None)
+
+    def _end_epoch(self) -> None:
+        """All that was taken goes out; the window is left open for the epoch that follows."""
         self._put(self._cutter.finish(self._time.now_ns(self._clock), goodbye=False))
+
+    def _follow_epoch(self) -> None:
         time = AgentTime.begin(self._clock, self._time.epoch.boot_id)
         self._state.rebase(time.offset_ns)
         if self._sampler is not None:
             self._sampler.rebase(time)
         self._begin_epoch(time)
 
-    def _finish(self, launched: int, ends_node: bool) -> None:
+    def _finish(self, ends_node: bool) -> None:
         if self._sampler is not None:
             self._sampler.stop()
         try:
@@ -245,19 +265,20 @@ class Agent:
         now_ns = self._time.now_ns(self._clock)
         if ends_node:
             # before the goodbye closes the window: what is charged is cut at the end at once
-            self._state_lifetime(launched, now_ns)
+            self._state_lifetime(now_ns)
         self._put(self._cutter.finish(now_ns, goodbye=ends_node))
         if self._source is not None:
             self._source.close()
         self._reader.close()
 
-    def _state_lifetime(self, launched: int, ended: int | None) -> None:
+    def _state_lifetime(self, ended: int | None) -> None:
         if not self._settings.states_lifetime:
             return
         node, layout = self._settings.node, self._state.layout
         now_ns = self._time.now_ns(self._clock)
-        record = lifetime(node, layout, launched, ended, self._settings.grid.length_ns, now_ns)
-        self._queue_record(record, lifetime_key(node, layout), (), node.key)
+        length_ns = self._settings.grid.length_ns
+        record = lifetime(node, layout, self._launched_ns, ended, length_ns, now_ns)
+        queue_record(self._queue, record, lifetime_key(node, layout), node_key=node.key)
 
     def _put(self, parts: Iterable[Part]) -> None:
         self._cutter.pressure = int(self._queue.pressure)
@@ -266,9 +287,9 @@ class Agent:
                 if self._source is not None:
                     part.missing = list(self._source.missing)
                 metrics.say_tallied(part)
-            keyframe = isinstance(part, Holdings) and part.keyframe
-            headers = RecordHeaders.of(part.header, _KIND_OF[type(part)], keyframe)
-            self._queue_record(part, self._settings.node.key, tuple(headers.to_kafka()))
+            queued = queue_record(self._queue, part, self._settings.node.key, headers_of(part))
+            if not queued and isinstance(part, EventBatch):
+                self._cutter.lose(int(part.count.sum()))
             self._cutter.pressure = int(self._queue.pressure)  # the parts that follow are made only now
             if part.header.amendment:
                 metrics.AMENDMENTS.inc()
@@ -276,25 +297,3 @@ class Agent:
                 metrics.WINDOWS.inc()
                 end = part.header.window_start_ns + part.header.window_length_ns
                 metrics.WINDOW_DELAY.set((self._time.now_ns(self._clock) - end) / NS_PER_S)
-
-    def _queue_record(
-        self,
-        record: Part | NodeLifetime,
-        key: bytes,
-        headers: tuple[tuple[str, bytes], ...],
-        node_key: bytes = b"",
-    ) -> None:
-        name = record_name(record)
-        try:
-            body = encode(record)
-        except BadRecord as error:
-            # it can not be said in the contract's words: its window shows the missing part, the rest goes on
-            _log.error("record_not_encoded", record=name, error=str(error))
-            metrics.RECORDS_REFUSED.inc()
-            return
-        if self._queue.append(Entry(name, key, body, headers, node_key)):
-            metrics.RECORDS_QUEUED.labels(name).inc()
-            return
-        metrics.RECORDS_REFUSED.inc()
-        if isinstance(record, EventBatch):
-            self._cutter.lose(int(record.count.sum()))

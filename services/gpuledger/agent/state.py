@@ -80,6 +80,26 @@ class NodeState:
         """Position of a device; -1 where the node has none such."""
         return self._positions.get(uuid, -1)
 
+    def know(self, devices: list[Device]) -> None:
+        """The node has other devices from now on. What is known of those that stay is kept, but for work on
+        a GPU that is divided now: that is over."""
+        self._positions = {device.uuid: position for position, device in enumerate(devices)}
+        before = enumerate(self.device_uuids)
+        stay = {old: self._positions[uuid] for old, uuid in before if uuid in self._positions}
+        places = {old: new for old, new in stay.items() if devices[new].sharing != "mig"}
+        self._layout = dataclasses.replace(self._layout, devices=devices)
+        self.processes.know(devices, places)
+        self.processes.hold(self._latest)
+
+        def place(process: int, device: int) -> int | None:
+            """Work on a device that was not known is on the only one that the process can mean, if it is."""
+            known = self.processes.device_of(process, -1) if device < 0 else places.get(device, -1)
+            return None if known < 0 else known
+
+        self.outstanding.move(place)
+        self.resident.move(places)
+        self._contexts = {places[d]: pids for d, pids in self._contexts.items() if d in places}
+
     @property
     def layout(self) -> NodeLayout:
         """The node and its devices, with sharing as the holders state it and losses as NVML does."""

@@ -49,6 +49,10 @@ class DcgmExporterSampler:
         self._since_ns = time.now_ns(clock)
         self._scrape: Scrape | None = None
 
+    def know(self, devices: Sequence[Device]) -> None:
+        """From now on the node has these devices; a counter's first reading of them is its beginning."""
+        self._readings = ExporterReadings(devices)
+
     def rebase(self, time: AgentTime) -> None:
         """See Sampler.rebase."""
         shift = time.offset_ns - self._time.offset_ns

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from gpuledger.agent.epoch import AgentTime
 from gpuledger.contract.fields import Field, SampleSource
+from gpuledger.contract.records import Device
 
 
 class Sample(NamedTuple):
@@ -50,8 +51,8 @@ class Round:
     """Of each device that answered: pid -> resident bytes, None where the driver does not say."""
     lost: frozenset[str] = frozenset()
     """Devices that fell off the bus."""
-    layout_changed: bool = False
-    """The node's devices are no longer those that the sampler began with."""
+    devices: list[Device] | None = None
+    """The node's devices from the next round on, where they are not those that they were."""
 
 
 class Sampler(Protocol):

@@ -148,6 +148,8 @@ class LiveNode:
         if self._sampler is None:
             return []
         taken = self._sampler.sample()
+        if taken.devices is not None:
+            self._state.know(taken.devices)
         self._state.take_contexts(taken)
         return taken.samples
 
