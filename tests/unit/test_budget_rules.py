@@ -10,7 +10,15 @@ from gpuledger.budgets import Catalog, Lives, PartitionCount, Sums, WindowCharge
 from gpuledger.budgets.columns import subtotal_of
 from gpuledger.budgets.counters import Changed
 from gpuledger.budgets.lines import Payer, Window
-from gpuledger.contract.records import Breach, BreachNote, BudgetsVersion, CurrencyRate, PriceBookVersion
+from gpuledger.contract.records import (
+    Breach,
+    BreachNote,
+    BudgetsVersion,
+    CurrencyRate,
+    PriceBookVersion,
+    decode,
+    encode,
+)
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, MINUTE_NS
 from gpuledger.pricing.yaml_documents import read_documents
 
@@ -266,6 +274,29 @@ def test_a_forecast_lies_between_the_periods_pace_and_the_recent_one() -> None:
     exhausted_ns = DAY + 2400 * NANO / pace
     assert breach.forecast_low_ns <= breach.forecast_high_ns
     assert breach.forecast_high_ns == pytest.approx(exhausted_ns, rel=0.001)
+
+
+SLOW = """\
+    period: fixed
+    starts: 2020-01-01
+    ends: 2100-01-01
+    amount: %d
+    currency: USD
+    thresholds: [0.0001%%]
+"""
+
+
+@pytest.mark.parametrize(
+    ("amount", "is_told"), [(4_000_000_000, False), (2_000_000, False), (500_000, False), (100_000, True)],
+    ids=["no-date-holds-it", "no-record-holds-it", "no-price-does", "told"],
+)  # fmt: skip
+def test_an_amount_that_lasts_for_centuries_has_no_forecast(amount: int, is_told: bool) -> None:
+    one = fleet(SLOW % amount)
+    one.charge(0, 9_100)
+    (breach, *_) = one.told
+    assert decode(Breach, encode(breach)) == breach
+    assert (breach.forecast_low_ns is not None) == (breach.forecast_high_ns is not None) == is_told
+    assert ("used up" in breach.message) == is_told
 
 
 def test_the_five_largest_workloads_and_pods_are_named() -> None:

@@ -8,6 +8,7 @@ from gpuledger.budgets.catalog import BURN_BUCKET_NS, Meter
 from gpuledger.budgets.periods import Period, bucket_length_ns
 from gpuledger.budgets.sums import Spent, Sums
 from gpuledger.contract.windows import HOUR_NS
+from gpuledger.pricing.currencies import FOREVER_NS
 
 RECENT_NS = 6 * HOUR_NS  # of the second of the two paces that a forecast goes by
 
@@ -35,7 +36,8 @@ def burnt(meter: Meter, span_ns: int, sums: Sums) -> tuple[int, int]:
 def forecast_of(meter: Meter, period: Period, amount: int, sums: Sums) -> tuple[int, int] | None:
     """Earliest and latest instant at which the amount is used up, by the period's pace and the recent one.
 
-    None where it is used up, nothing is spent, or the period rolls.
+    None where it is used up, nothing is spent, the period rolls, or it lasts beyond all time of the ledger,
+    whose end a latest instant is at most.
     """
     now_ns, left = sums.newest_end_ns, meter.amount - amount
     if meter.budget.rolling_ns is not None or left <= 0 or now_ns <= period.start_ns:
@@ -47,4 +49,5 @@ def forecast_of(meter: Meter, period: Period, amount: int, sums: Sums) -> tuple[
     going = [pace for pace in paces if pace > 0]
     if not going:
         return None
-    return now_ns + int(left / max(going)), now_ns + int(left / min(going))
+    low_ns, high_ns = (now_ns + int(left / pace) for pace in (max(going), min(going)))
+    return (low_ns, min(high_ns, FOREVER_NS)) if low_ns < FOREVER_NS else None
