@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gpuledger.agent.privileges import NEEDED, effective
 from gpuledger.agent.probes.symbols import SYMBOLS
@@ -164,3 +166,34 @@ def test_the_doctor_names_each_capability_that_is_missing_and_what_it_is_for(lac
 
 def test_this_machine_can_tell_one_from_the_other() -> None:
     assert {one.number for one in NEEDED} < effective()
+
+
+COMPOSE = ROOT / "docker-compose.yml"
+MADE = re.compile(r"install -d ((?:-\w \S+ )*)(/\S+)")
+
+
+def stages_of_the_image() -> dict[str, str]:
+    """The steps of each stage of deploy/Dockerfile with those of the stages that it stands on."""
+    text = (ROOT / "deploy" / "Dockerfile").read_text()
+    found: dict[str, str] = {}
+    for base, name, steps in re.findall(r"^FROM (\S+) AS (\S+)\n((?:(?!^FROM ).*\n?)*)", text, re.MULTILINE):
+        found[name] = found.get(base, "") + steps
+    return found
+
+
+@pytest.mark.parametrize("stage", ["service", "agent"])
+def test_an_image_has_a_directory_that_its_user_can_write_to(stage: str, place: Path) -> None:
+    """A new volume takes owner and mode from it, and root has no CAP_DAC_OVERRIDE."""
+    steps = stages_of_the_image()[stage]
+    user = int(re.findall(r"^USER (\d+):", steps, re.MULTILINE)[-1])
+    made = MADE.findall(steps)
+    assert made
+    for options, directory in made:
+        subprocess.run(["install", *options.split(), "-d", f"{place}{directory}"], check=True)
+        for above in Path(f"{place}{directory}").parents[:2]:
+            above.chmod(0o755)
+    services = yaml.safe_load(COMPOSE.read_text())["services"]
+    names = services["agent"]["cap_add"] if stage == "agent" else []
+    command = [*with_capabilities(names, user), "touch", f"{place}{made[-1][1]}/file"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
