@@ -6,7 +6,7 @@ set -euo pipefail
 # command -> package that brings it
 declare -A COMMANDS=(
   [gcc]=gcc [make]=make [mvn]=maven [java]=openjdk-17-jre-headless [python3]=python3 [docker-compose]=docker-compose [openssl]=openssl [prometheus]=prometheus [prometheus-alertmanager]=prometheus-alertmanager
-  [clang]=clang [llvm-strip]=llvm [qemu-system-x86_64]=qemu-system-x86 [cpio]=cpio
+  [clang]=clang [llvm-strip]=llvm [qemu-system-x86_64]=qemu-system-x86 [cpio]=cpio [curl]=curl
 )
 # packages without a command of their own
 PACKAGES=(libc6-dev libelf1 libbpf1 libbpf-dev python3-bpfcc busybox-static)
