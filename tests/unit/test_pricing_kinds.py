@@ -92,6 +92,18 @@ def test_a_node_that_no_label_calls_spot_is_priced_as_on_demand():
     assert not prices.cost(PricedDevice(capacity_type="spot"), 0, HOUR).priced
 
 
+def test_a_spot_series_that_matches_everything_is_for_spot_nodes_alone():
+    """Without any ``match``: a node on demand costs 2 an hour beside it, not the spot market's 0.50."""
+    prices = book(
+        "kind: prices\nprices:\n  - {id: list, per: gpu, price_per_hour: 2}\n"
+        "spot:\n  - {id: s, per: gpu, known_until: 2030-01-01, "
+        "prices: [{from: 2025-01-01, price_per_hour: 0.5}]}\n"
+    )
+    assert prices.cost_nano(PricedDevice(capacity_type="on_demand"), JULY, JULY + HOUR) == 2 * DOLLAR
+    assert prices.cost_nano(PricedDevice(), JULY, JULY + HOUR) == 2 * DOLLAR
+    assert prices.cost_nano(PricedDevice(capacity_type="spot"), JULY, JULY + HOUR) == DOLLAR // 2
+
+
 def test_owned_hardware_costs_depreciation_and_power_with_overhead():
     """(350,400 - 87,600) / (3 x 8,760 h) = 10 an hour; 10 kW x 0.20 = 2; x 1.25 = 15 an hour, 1.875 a GPU."""
     prices = book(OWNED)

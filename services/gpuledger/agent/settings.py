@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuledger.agent.spool.journal import SEGMENT_BYTES
+from gpuledger.contract.capacity import capacity_word
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import NodeLayout
@@ -63,7 +64,7 @@ def read_layout(path: Path | None, overrides: dict[str, str | None]) -> NodeLayo
     return NodeLayout(
         instance_id=texts["instance_id"],
         instance_type=texts["instance_type"],
-        capacity_type=texts["capacity_type"],
+        capacity_type=capacity_word(texts["capacity_type"]),
         region=texts["region"],
         zone=texts["zone"],
         node_pool=texts["node_pool"],

@@ -26,6 +26,7 @@ from gpuledger.charge.policies import Policies
 from gpuledger.charge.scrapes import stretches
 from gpuledger.charge.show import print_bill
 from gpuledger.charge.windows import Place
+from gpuledger.contract.capacity import capacity_word
 from gpuledger.contract.records import NodeLayout
 from gpuledger.contract.windows import NS_PER_S
 from gpuledger.pricing import Prices, Teams
@@ -98,7 +99,7 @@ def charge(
     books, maps = price_books(prices, assumed), team_maps(teams)
     told = NodeLayout(
         instance_type=instance_type,
-        capacity_type=capacity_type,
+        capacity_type=capacity_word(capacity_type),
         region=region,
         zone=zone,
         node_pool=node_pool,

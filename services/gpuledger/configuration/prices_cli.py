@@ -14,6 +14,7 @@ from rich.table import Table
 
 from gpuledger.configuration.commitments_cli import commitments
 from gpuledger.configuration.reading import instant, published_or_file
+from gpuledger.contract.capacity import capacity_word
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.money import format_nano
 from gpuledger.contract.records import PriceBookVersion
@@ -118,9 +119,8 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say which price applies to a device, and why no other does."""
-    device = PricedDevice(
-        cluster, region, zone, instance_type, capacity_type, node_pool, gpu_model, mig_profile
-    )
+    capacity = capacity_word(capacity_type)
+    device = PricedDevice(cluster, region, zone, instance_type, capacity, node_pool, gpu_model, mig_profile)
     at_ns = instant(at, "--at")
     document, places = published_or_file(PriceBookVersion, file, at_ns)
     book = PriceBook(document)

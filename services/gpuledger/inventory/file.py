@@ -25,6 +25,7 @@ from typing import Annotated
 import yaml
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from gpuledger.contract.capacity import capacity_word
 from gpuledger.contract.errors import BadRecord, ConfigError
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import Device, NodeLayout, NodeLifetime
@@ -112,7 +113,7 @@ def _life(node: _Node, cluster: str, length_ns: int, where: str) -> NodeLifetime
         layout=NodeLayout(
             instance_id=node.instance_id or node.name,
             instance_type=node.instance_type,
-            capacity_type=node.capacity_type,
+            capacity_type=capacity_word(node.capacity_type),
             region=node.region,
             zone=node.zone,
             node_pool=node.node_pool,

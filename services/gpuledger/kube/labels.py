@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlparse
 
+from gpuledger.contract.capacity import capacity_word
 from gpuledger.contract.records import NodeLayout
 
 INSTANCE_TYPE = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
@@ -28,16 +29,6 @@ CAPACITY_TYPE = (
     "eks.amazonaws.com/capacityType",
     "kubernetes.azure.com/scalesetpriority",
 )
-CAPACITY_WORDS = {
-    "spot": "spot",
-    "on-demand": "on_demand",
-    "on_demand": "on_demand",
-    "regular": "on_demand",
-    "reserved": "reserved",
-    "capacity_block": "reserved",
-    "owned": "owned",
-}
-"""Each cloud's word, in lower case, and ours."""
 SPOT_FLAGS = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
 GKE_NODE_POOL = "cloud.google.com/gke-nodepool"
 AKS_CLUSTER = "kubernetes.azure.com/cluster"
@@ -88,9 +79,9 @@ def capacity_type(labels: Mapping[str, str]) -> str:
 
     GKE and AKS label only what is not on demand; a node that is theirs and has no such label is on demand.
     """
-    word = _first(labels, CAPACITY_TYPE).lower()
+    word = capacity_word(_first(labels, CAPACITY_TYPE))
     if word:
-        return CAPACITY_WORDS.get(word, word)
+        return word
     if any(labels.get(flag) == "true" for flag in SPOT_FLAGS):
         return "spot"
     return "on_demand" if GKE_NODE_POOL in labels or AKS_CLUSTER in labels else ""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from gpuledger.contract.capacity import capacity_word
 from gpuledger.pricing.yaml_values import (
     Amount,
     Currency,
@@ -24,9 +25,8 @@ COMMITMENT_PRIORITY = 10  # what is paid for anyway goes before what is bought b
 MAX_QUANTITY = 1_000_000
 
 
-def capacity_word(value: object) -> object:
-    """The ledger's word for a capacity type: the clouds write on-demand, ON_DEMAND and Spot."""
-    return value.lower().replace("-", "_") if isinstance(value, str) else value
+def _capacity(value: object) -> object:
+    return capacity_word(value) if isinstance(value, str) else value
 
 
 class PriceMatch(Strict):
@@ -36,7 +36,7 @@ class PriceMatch(Strict):
     region: str = ""
     zone: str = ""
     instance_type: str = ""
-    capacity_type: Annotated[str, BeforeValidator(capacity_word)] = ""
+    capacity_type: Annotated[str, BeforeValidator(_capacity)] = ""
     node_pool: str = ""
     gpu_model: str = ""
     mig_profile: str = ""
@@ -94,6 +94,7 @@ class SpotPrice(Strict):
 class SpotSeries(Priced):
     """Spot prices of one market as they were, known up to an instant; what is later is provisional."""
 
+    match: PriceMatch = Field(default=PriceMatch(), validate_default=True)
     prices: Annotated[list[SpotPrice], Field(min_length=1)]
     known_until: Instant
     effective_to: Instant | None = None
