@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 from gpuledger.attribution import NodeWindow, charge_window, check_record
+from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import EventBatch, Holdings, PriceBookVersion, PriceEntry, SampleBatch, encode
 from gpuledger.contract.revision import Revision
 from gpuledger.pricing import Prices, Teams
 from gpuledger.simulate import FleetSpec, activity, plan_node, truth
+from gpuledger.simulate.cli import simulate
 from gpuledger.simulate.emit import Files, TruthFile, emit
 from gpuledger.simulate.records import Telemetry, window_records
 
@@ -163,3 +165,11 @@ def test_files_hold_every_record_and_the_truth(tmp_path: Path) -> None:
 def test_numbers_that_make_no_fleet_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"."):
         FleetSpec(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("hours", ["nan", "inf", "-1", "1e300"])
+def test_hours_that_are_none_are_refused_before_anything_is_written(hours: str, tmp_path: Path) -> None:
+    target = tmp_path / "fleet"
+    with pytest.raises(ConfigError, match="--hours"):
+        simulate(hours=float(hours), out=target)
+    assert not target.exists()

@@ -26,7 +26,7 @@ from gpuledger.contract.windows import DEFAULT_WINDOW_NS, HOUR_NS, NS_PER_S
 from gpuledger.pricing.yaml_values import instant_ns
 from gpuledger.simulate.emit import Emitted, Files, Topics, TruthFile, emit
 from gpuledger.simulate.prices import price_document
-from gpuledger.simulate.spec import FleetSpec
+from gpuledger.simulate.spec import MAX_HOURS, FleetSpec
 
 TRUTH, PRICES = "truth.csv", "prices.yaml"
 
@@ -62,6 +62,8 @@ def simulate(
     traces the proportions come from.
     """
     window_ns = window * NS_PER_S
+    if not 0 < hours <= MAX_HOURS:
+        raise ConfigError(f"{hours} is not more than 0 and at most {MAX_HOURS}", "--hours")
     length = round(hours * HOUR_NS)
     begin = instant_from(start) if start else SystemClock().unix_ns() - length
     try:
