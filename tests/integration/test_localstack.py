@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpuledger.localstack import Kafka, Registry, StackError, fetch, port_open
-from gpuledger.localstack.server import class_archive
+from gpuledger.localstack import registry as registry_server
+from gpuledger.localstack.server import START_TIMEOUT_S, class_archive
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.waiting import PATIENCE_S, until
 
@@ -74,6 +75,17 @@ def test_a_registry_comes_back_on_its_port_with_its_data_after_kill_9(
     new_registry.restart()
     assert new_registry.url == url
     assert new_registry.is_ready()
+
+
+def test_a_registry_gives_its_database_as_long_as_it_is_told(
+    new_registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option is the one that is read: with a millisecond there is no start."""
+    assert registry_server.DATABASE_WAIT_S >= START_TIMEOUT_S
+    monkeypatch.setattr(registry_server, "DATABASE_WAIT_S", 0.001)
+    with pytest.raises(StackError):
+        new_registry.start()
+    assert "Acquisition timeout" in new_registry.log_path.read_text()
 
 
 def test_starting_twice_is_refused(registry: Registry) -> None:

@@ -8,9 +8,19 @@ from pathlib import Path
 
 from gpuledger.localstack.artifacts import fetch, java
 from gpuledger.localstack.errors import StackError
-from gpuledger.localstack.server import LOOPBACK, Server, free_port, port_open, short_lived_java
+from gpuledger.localstack.server import (
+    LOOPBACK,
+    START_TIMEOUT_S,
+    Server,
+    free_port,
+    port_open,
+    short_lived_java,
+)
 
 HEAP_MIB = 256
+# For a first connection to its database. Quarkus gives up after 5 s, and with it the whole start, where ten
+# others want the two cores; how long a start may take is the caller's to say.
+DATABASE_WAIT_S = START_TIMEOUT_S
 _API = "/apis/ccompat/v7"  # Confluent's API, version 7
 _REQUEST_TIMEOUT_S = 60.0  # the first request waits for classes to be loaded
 
@@ -47,6 +57,7 @@ class Registry(Server):
             "quarkus.http.host": LOOPBACK,
             "quarkus.http.port": str(self.port),
             "quarkus.log.level": "WARN",
+            "quarkus.datasource.h2.jdbc.acquisition-timeout": f"PT{DATABASE_WAIT_S}S",
             # WRITE_DELAY: H2 would keep a commit in memory for half a second, and kill -9 lose it
             "apicurio.datasource.url": f"jdbc:h2:file:{self.data_dir.resolve() / 'registry'};WRITE_DELAY=0",
         }
