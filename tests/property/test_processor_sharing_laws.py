@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from hypothesis import given, settings
+import numpy as np
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpuledger.attribution import charge_window
+from gpuledger.attribution.outstanding import Intervals
+from gpuledger.attribution.sharing import cells_of, processor_sharing
+from gpuledger.contract.columns import longs
 from gpuledger.contract.records import Device, Holder, NodeLayout
 from gpuledger.pricing import Teams
 from tests.support.charging import Calls, S, pod_process
@@ -72,3 +76,47 @@ def test_under_mps_each_has_its_percentage_at_each_instant(spans, percentages):
     for who, seconds in expected.items():
         rows = [row for row in charges.rows() if row["consumer"] == f"uid-{who}"]
         assert math.isclose(sum(row["used_ns"] for row in rows), seconds * S, abs_tol=50)
+
+
+Cut = tuple[list[int], list[tuple[int, int]]]
+"""A device: the borders of its cells, one behind the other, and when its two pairs had work by turns (us)."""
+instants = st.integers(0, 3_000)
+cuts = st.tuples(
+    st.lists(instants, min_size=2, max_size=4, unique=True).map(sorted),
+    st.lists(instants, min_size=2, max_size=12, unique=True).map(
+        lambda found: list(zip(sorted(found)[::2], sorted(found)[1::2], strict=False))
+    ),
+)
+
+
+def shares_of(devices: list[Cut]) -> list[list[tuple[int, ...]]]:
+    """Of each device the parts of its cells, numbered from its own first cell and pair on."""
+    cells = [(n, low, high) for n, (borders, _) in enumerate(devices) for low, high in pairwise(borders)]
+    spans = [
+        (2 * n + k % 2, low * 1000, high * 1000)
+        for n, (_, work) in enumerate(devices)
+        for k, (low, high) in enumerate(work)
+    ]
+    spans.sort()
+    pair, start, end = longs(spans).reshape(-1, 3).T
+    device, low, high = longs(cells).reshape(-1, 3).T
+    borders = cells_of(device, low * 1000, high * 1000, len(devices))
+    count = len(spans)
+    found = processor_sharing(
+        Intervals(pair, start, end, np.ones(count, bool), *(np.full(count, n) for n in (1, -1, 1))),
+        np.arange(2 * len(devices)) // 2,
+        borders,
+    )
+    rows = list(zip(*(column.tolist() for column in found), strict=True))
+    return [
+        [(row[0] - int(borders.first[n]), row[1] - 2 * n, *row[2:]) for row in rows if row[1] // 2 == n]
+        for n in range(len(devices))
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@example([([40, 100], [(0, 100)]), ([0, 50, 100], [(0, 100)])])
+@given(st.lists(cuts, min_size=2, max_size=3))
+def test_what_a_device_is_charged_with_beside_others_is_what_it_is_alone(devices: list[Cut]) -> None:
+    """The first example: work that began before its device's only cell, beside work that is cut in two."""
+    assert shares_of(devices) == [shares_of([device])[0] for device in devices]

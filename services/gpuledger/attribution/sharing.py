@@ -123,9 +123,7 @@ def processor_sharing(
     bursts = envelope(intervals)
     short = bursts.brief[of]
     whole = (intervals.end - intervals.start)[of]
-    fits = bursts.most[of]
-    if not uncut:
-        fits = (fits * (length / whole)).astype(np.int64)
+    fits = (bursts.most[of] * (length / whole)).astype(np.int64)  # work may reach beyond its only cell too
     beside = length - alone
     brief = np.where(short, beside, 0)
     uneven = np.where(short, 0, np.minimum(beside, UNEVEN_NS))
