@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
+import pytest
+
 from gpuledger.bus import BusSettings, Outgoing, Producer, SchemaRegistry, apply_topics, framed, register_all
+from gpuledger.contract.errors import Refused, WarehouseError
 from gpuledger.contract.records import Breach, BreachDriver
 from gpuledger.contract.topics import BREACHES
 from gpuledger.localstack import Kafka, Registry
-from gpuledger.sink.breaches import follow, write
+from gpuledger.sink import SinkOptions
+from gpuledger.sink.breaches import Beside, follow, write
+from gpuledger.sink.service import open_warehouse
 from gpuledger.warehouse import Warehouse, connect
-from tests.support.waiting import until
+from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
+from gpuledger.warehouse.migrations import load
+from tests.support.waiting import PATIENCE_S, until
 
 pytest_plugins = ["tests.support.warehouse"]
 
@@ -65,7 +73,14 @@ def test_what_is_told_on_kafka_is_in_the_view(
     new_kafka.start()
     bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
     stop = threading.Event()
-    arguments = (bus, unique("group"), 6.0, lambda: connect(warehouse.url), stop)
+    refusals: list[Exception] = [Refused("no tables yet"), WarehouseError("no such database", 81)]
+
+    def connect_at_last() -> Warehouse:
+        if refusals:
+            raise refusals.pop()
+        return connect(warehouse.url)
+
+    arguments = (bus, unique("group"), 6.0, connect_at_last, stop)
     thread = threading.Thread(target=follow, args=arguments)
     thread.start()  # before there is a topic
     try:
@@ -82,3 +97,27 @@ def test_what_is_told_on_kafka_is_in_the_view(
     finally:
         stop.set()
         thread.join()
+
+
+def test_whatever_ends_the_work_beside_ends_the_service_and_is_told() -> None:
+    def break_down() -> None:
+        raise ZeroDivisionError("a mistake of ours")
+
+    stop = threading.Event()
+    beside = Beside(break_down, stop)
+    assert stop.wait(PATIENCE_S)
+    with pytest.raises(ZeroDivisionError, match="a mistake of ours"):
+        beside.close()
+
+
+def test_threads_that_bring_the_tables_up_to_date_at_once_are_not_in_each_others_way(
+    embedded: EmbeddedWarehouse, bus: BusSettings
+) -> None:
+    url = embedded.url.rpartition("/")[0] + "/made_by_many"
+    with ThreadPoolExecutor(4) as threads:
+        opened = [threads.submit(open_warehouse, SinkOptions(bus, url, migrate=True)) for _ in range(4)]
+        warehouses = [one.result() for one in opened]
+    (recorded,) = warehouses[0].rows("SELECT count(), uniqExact(number) FROM schema_migrations")
+    assert recorded[0] == recorded[1] == len(load())
+    for one in warehouses:
+        one.close()

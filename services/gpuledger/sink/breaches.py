@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry, unframed
 from gpuledger.contract.clock import SystemClock
-from gpuledger.contract.errors import BadRecord, ConfigError, Unavailable
+from gpuledger.contract.errors import BadRecord, Unavailable, UserError, WarehouseError
 from gpuledger.contract.money import decimal_from_nano
 from gpuledger.contract.records import Breach
 from gpuledger.contract.topics import BREACHES
@@ -21,7 +21,8 @@ from gpuledger.warehouse.client import Warehouse
 
 STAGE = "sink-breaches"
 POLL_S = 0.5
-PAUSE_S = 5.0  # after Kafka, the registry or ClickHouse was away
+PAUSE_S = 5.0  # after Kafka, the registry or ClickHouse was away, or refused
+STOP_S = 10.0  # what is under way then is written again
 NS_PER_MS = 1_000_000
 _MONEY = pa.decimal128(38, 9)
 _TIME = pa.timestamp("ms", tz="UTC")
@@ -41,13 +42,45 @@ def follow(
     connect: Callable[[], Warehouse],
     stop: threading.Event,
 ) -> None:
-    """Write every change until ``stop`` is set; waits for whatever is away, and for the topic."""
+    """Write every change until ``stop`` is set; waits for whatever is away or refuses, and for the topic.
+
+    The warehouse's tables may not be there yet. Nothing is acknowledged that is not written.
+    """
     while not stop.is_set():
         try:
             _follow(bus, group, session_timeout_s, connect, stop)
-        except (Unavailable, ConfigError) as error:
+        except (Unavailable, UserError, WarehouseError) as error:
             log.warning("breaches wait", error=str(error))
             stop.wait(PAUSE_S)
+
+
+class Beside:
+    """Work in a thread beside the service's own, which does not go on without it.
+
+    However ``work`` ends, ``stop`` is set. `close` waits a little and raises the error that ended it.
+    """
+
+    def __init__(self, work: Callable[[], None], stop: threading.Event) -> None:
+        self._work = work
+        self._stop = stop
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="breaches", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._stop.set()
+
+    def close(self) -> None:
+        """Set ``stop`` and wait up to STOP_S."""
+        self._stop.set()
+        self._thread.join(STOP_S)
+        if self._error is not None:
+            raise self._error
 
 
 def _follow(

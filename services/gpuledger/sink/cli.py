@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Annotated
 
 import typer
 
 from gpuledger.bus import BusSettings
 from gpuledger.logs import write_json_lines
-from gpuledger.serving import LOOPBACK, MetricsAddress, MetricsPort, serve_metrics
+from gpuledger.serving import LOOPBACK, MetricsAddress, MetricsPort, serve_metrics, stop_signals
 from gpuledger.sink import metrics
-from gpuledger.sink.breaches import follow
+from gpuledger.sink.breaches import Beside, follow
 from gpuledger.sink.service import GROUP, SESSION_TIMEOUT_S, SinkOptions, open_warehouse, run
 from gpuledger.warehouse.client import DEFAULT_URL, parse_url
-
-BREACHES_STOP_S = 10.0  # what is under way then is written again
 
 
 def sink(
@@ -47,16 +44,13 @@ def sink(
         migrate=migrate,
     )
     serve_metrics(metrics_port, metrics_address, metrics.REGISTRY)
-    stop = threading.Event()
-    breaches = threading.Thread(
-        target=follow,
-        args=(options.bus, f"{group}-breaches", session_timeout, lambda: open_warehouse(options), stop),
-        name="breaches",
-        daemon=True,
-    )
-    breaches.start()
+    stop = stop_signals()
+
+    def breaches() -> None:
+        follow(options.bus, f"{group}-breaches", session_timeout, lambda: open_warehouse(options), stop)
+
+    beside = Beside(breaches, stop)
     try:
-        run(options)
+        run(options, stop=stop)
     finally:
-        stop.set()
-        breaches.join(BREACHES_STOP_S)
+        beside.close()

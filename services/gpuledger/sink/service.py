@@ -32,6 +32,7 @@ STOP_WAIT_S = 20.0  # a clean stop writes what it has read, unless ClickHouse is
 SESSION_TIMEOUT_S = 45.0  # librdkafka's default; shorter only where a test kills members
 
 log = EventLog("gpuledger.sink")
+_migrating = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -176,11 +177,21 @@ def _finish(parts: _Parts, source: Source) -> None:
 
 
 def open_warehouse(options: SinkOptions) -> Warehouse:
-    """A connection to a warehouse whose tables are up to date. Raises Refused where they are not."""
-    warehouse = connect(options.warehouse_url, create_database=options.migrate)
+    """A connection to a warehouse whose tables are up to date. Raises Refused where they are not.
+
+    Threads may call it: one of them migrates, the others find it done.
+    """
     if options.migrate:
-        migrate(warehouse)
-    elif lacking := missing(warehouse):
+        with _migrating:
+            warehouse = connect(options.warehouse_url, create_database=True)
+            try:
+                migrate(warehouse)
+            except BaseException:
+                warehouse.close()
+                raise
+        return warehouse
+    warehouse = connect(options.warehouse_url)
+    if lacking := missing(warehouse):
         warehouse.close()
         raise Refused(f"the warehouse lacks {len(lacking)} migrations; run `gpuledger warehouse migrate`")
     return warehouse
