@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.request
+
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -11,7 +13,7 @@ from gpuledger.contract import topics
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import DeadLetter, decode
 from gpuledger.contract.wire import unframe
-from gpuledger.localstack import Kafka
+from gpuledger.localstack import Kafka, free_port
 from tests.support.children import asked_to_end
 from tests.support.fleet import WINDOW_NS, Node, Sender, ledger, read_all, recent_start
 from tests.support.processors import Workers
@@ -30,6 +32,19 @@ def test_a_worker_ends_on_sigterm_while_kafka_is_gone(
     workers.await_that(lambda: workers.committed(0) == 3, PATIENCE_S, "acknowledged")
     new_kafka.stop()
     asked_to_end(worker, within_s=45)  # one that waits for its clients needs a minute and more
+
+
+def test_a_worker_that_waits_for_kafka_answers_a_probe_of_its_metrics(
+    own_bus: BusSettings, workers: Workers, new_kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deployments end who does not answer for minutes."""
+    port = free_port()
+    monkeypatch.setenv("GPULEDGER_PROCESSOR_METRICS_PORT", str(port))
+    new_kafka.stop()
+    workers.start()
+    workers.await_that(lambda: "waiting" in workers.logs(), PATIENCE_S, "said that it waits")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
+        assert answer.status == 200
 
 
 def test_what_retention_took_unread_is_told_and_its_windows_are_charged_as_unobserved(

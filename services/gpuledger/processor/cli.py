@@ -54,9 +54,9 @@ def processor(
         raise ConfigError(str(error), where="environment") from None
     logging.basicConfig(level=logging.WARNING)
     collect_seldom()
-    await_topic(bus, settings.application, TELEMETRY, settings.patience_s)
-    if settings.metrics_port:
+    if settings.metrics_port:  # first: a probe of /metrics must not end who waits for Kafka
         start_http_server(settings.metrics_port)
+    await_topic(bus, settings.application, TELEMETRY, settings.patience_s)
     worker = Worker(make_app(bus, settings, archive), loglevel="WARNING", quiet=True, redirect_stdouts=False)
     quieten("aiokafka")
     _log.info("processor starts", application=settings.application, kafka=bus.kafka_bootstrap)
