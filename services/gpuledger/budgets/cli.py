@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import getpass
 import logging
 from typing import Annotated
 
@@ -21,6 +20,7 @@ from gpuledger.contract.clock import Clock, SystemClock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.records import Breach, BreachNote
 from gpuledger.contract.topics import BREACH_NOTES, CHARGES
+from gpuledger.documents import whoever_calls
 from gpuledger.pricing.yaml_budgets import span_ns
 from gpuledger.warehouse.client import DEFAULT_URL, parse_url
 
@@ -130,7 +130,7 @@ def _write(
     kind: str, target: str, of_budget: bool, lasting: str | None, who: str | None, comment: str
 ) -> None:
     clock, settings = SystemClock(), BusSettings.load()
-    note = note_of(kind, target, of_budget, lasting, who or getpass.getuser(), comment, clock)
+    note = note_of(kind, target, of_budget, lasting, who or whoever_calls(), comment, clock)
     with PartitionReader(settings, CLIENT_ID) as reader, SchemaRegistry(settings) as registry:
         known = [
             breach

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
 from pathlib import Path
@@ -31,6 +30,7 @@ from gpuledger.configuration.show import (
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import Refused
 from gpuledger.contract.records import BudgetsVersion, Generation
+from gpuledger.documents import whoever_calls
 from gpuledger.pricing.restating import Published, owed
 
 LEFT = "announced after an interruption"  # why, of a generation that an earlier call had not come to
@@ -101,7 +101,7 @@ def apply(
     announcer = Announcer(BusSettings.load(), SystemClock())
     charging = any(not isinstance(document, BudgetsVersion) for document in documents)
     before = announcer.published() if charging else Published()
-    who = author if author is not None else getpass.getuser()
+    who = author if author is not None else whoever_calls()
     planned = [published.apply(document, at, who, comment, dry_run=True) for document in documents]
     shown = _show(planned, before, url or None, as_json, restates=not no_restate)
     changed = any(not one.unchanged for one in planned)

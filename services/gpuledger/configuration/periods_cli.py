@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
 from decimal import Decimal
@@ -19,6 +18,7 @@ from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import ConfigError, Refused
 from gpuledger.contract.periods import is_period
 from gpuledger.contract.records import PeriodsVersion
+from gpuledger.documents import whoever_calls
 from gpuledger.pricing.check import day
 
 app = typer.Typer(
@@ -61,7 +61,7 @@ def close(
     if not is_period(period):  # said at once, not when Kafka has answered
         raise ConfigError(f"{period!r} is no month such as 2026-11", "PERIOD")
     periods = Periods(BusSettings.load(), SystemClock())
-    who = author if author is not None else getpass.getuser()
+    who = author if author is not None else whoever_calls()
     plan_close(period, periods.versions(), SystemClock().unix_ns())
     booked = _booked(url, period)
     if not as_json:

@@ -1,7 +1,9 @@
-"""Files that a person gives: read whole, with a limit, and named where they are wrong."""
+"""Files that a person gives: read whole, with a limit, named where they are wrong. And who that person is."""
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,14 @@ _WORDS = {
     "extra_forbidden": "is not known here",
 }
 """What people are told of pydantic's errors, by their type; its own words name classes of ours."""
+
+
+def whoever_calls() -> str:
+    """The name of the user; of one without a name, as containers have them, the number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
 
 
 def in_words(problem: Mapping[str, Any]) -> str:

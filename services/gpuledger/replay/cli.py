@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shutil
@@ -23,6 +22,7 @@ from gpuledger.attribution import Policy
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import EXIT_FAILED, Refused
+from gpuledger.documents import whoever_calls
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.replay import asked
 from gpuledger.replay.announcing import keep_plan
@@ -121,7 +121,7 @@ def replay(
     directory = asked.state_directory(state, request, modes)
     if publish:
         _ask(yes, as_json)
-        generations = asked.generations_of(request, directory, getpass.getuser(), why, clock)
+        generations = asked.generations_of(request, directory, whoever_calls(), why, clock)
         keep_plan(directory, generations)
         request = replace(request, prices=None, teams=None, policy={}, generations=generations)
     partitions = partitions_of(request)
