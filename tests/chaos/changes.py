@@ -35,7 +35,7 @@ CHEAPEST_NANO, DEAREST_NANO = 1_000_000_000, 30_000_000_000  # an hour
 CLOSE_AHEAD_S, CLOSE_WITHIN_S = 17.0, 5.0
 KNOWN_WITHIN_S = 15.0
 NS_PER_MS = 1_000_000
-COMMAND_S = 120.0  # a command that waits for what was broken has its own patience
+COMMAND_S = 300.0  # a command that waits for what was broken has its own patience
 DONE_BEFORE = "it was retried"
 
 
@@ -79,6 +79,8 @@ class Changes(ABC):
         """The next month is closed from an instant that every writer knows before. Raises GpuledgerError."""
         ahead_s = CLOSE_AHEAD_S + self._chance.uniform(0, CLOSE_WITHIN_S)
         with SchemaRegistry(self.bus) as registry, Producer(self.bus, "chaos-finance") as producer:
+            framed(registry, PeriodsVersion(1, 1, period_of(0)))  # the schema is registered, and
+            producer.partitions(PERIODS)  # the broker known, before the instant is chosen
             now_ns = time.time_ns()
             from_ns = (now_ns + int(ahead_s * NS_PER_S)) // NS_PER_MS * NS_PER_MS
             month = following(self.closed[-1].closed_through) if self.closed else period_of(now_ns)

@@ -17,7 +17,7 @@ from tests.chaos.verdict import Verdict, behind, end_nodes, judge, rest
 from tests.chaos.world import World
 
 MOST_SHOWN = 30
-WARM_S = 60.0  # at most, before the first fault
+WARM_S = 240.0  # at most, before the first fault
 NEARLY = 100  # records that are on their way at any time: a few windows of each node
 CATCH_UP_S = 300.0
 REPEATED = "repeat log"

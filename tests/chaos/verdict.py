@@ -21,8 +21,8 @@ from tests.chaos.settings import APPLICATION, CLUSTER, SINK_GROUP
 from tests.chaos.world import World
 
 DEVICES = 3  # of a simulated node
-REST_S = 120.0  # for the broker to come back, the spools to drain, members to be given up, windows to close
-JUDGED_S = 15.0
+REST_S = 300.0  # for the broker to come back, the spools to drain, members to be given up, windows to close
+JUDGED_S = 120.0
 
 
 @dataclass

@@ -27,7 +27,7 @@ from tests.chaos.stepped import CLOCK
 from tests.chaos.tail import Tail
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND_S = 90
+COMMAND_S = 240
 WAREHOUSE_DISK_BYTES = 1 << 30  # of memory, as far as it is used
 NODES_DISK_BYTES = 64 << 20
 EPOCH_BEGINS = '"epoch_begins"'  # what an agent logs once it works
