@@ -59,21 +59,23 @@ class LearnedDurations:
         if not len(chosen):
             return
         chosen = chosen[np.argsort(events["device"][chosen], kind="stable")]
-        rows, launched = events.take(chosen), work.launch[chosen]
-        same = np.zeros(len(rows), bool)
-        same[1:] = (rows["process"][1:] == rows["process"][:-1]) & (rows["device"][1:] == rows["device"][:-1])
+        launched = work.launch[chosen]
+        process, device = events["process"][chosen], events["device"][chosen]  # whole rows are much to move
+        same = np.zeros(len(chosen), bool)
+        same[1:] = (process[1:] == process[:-1]) & (device[1:] == device[:-1])
         after_launch = np.r_[False, launched[:-1]] & same
         begins = np.flatnonzero(launched & ~after_launch)
         ends = np.flatnonzero(~launched & after_launch)
         last_begin = begins[np.searchsorted(begins, ends) - 1]
-        kernels = _changes(rows)
+        kernels = _changes(events["function"][chosen], events["launched_threads"][chosen])
         one_kernel = np.flatnonzero(kernels[ends - 1] == kernels[last_begin])
         if not len(one_kernel):
             return  # as of most work: who was alone need not be found out
-        alone = _active(rows, launched, [key for key, _ in outstanding]) == 1
+        alone = _active(process, device, launched, [key for key, _ in outstanding]) == 1
         whole = one_kernel[alone[last_begin[one_kernel]]][-RECENT:]
         for first, last in zip(last_begin[whole].tolist(), ends[whole].tolist(), strict=True):
-            self._learn(rows[first:last], rows[last])
+            rows = events.take(chosen[first : last + 1])
+            self._learn(rows[:-1], rows[-1])
 
     def _learn(self, made: Events, end: np.void) -> None:
         took = int(end["time_ns"]) - int(made["time_ns"][0] - made["duration_ns"][0])
@@ -107,30 +109,32 @@ class LearnedDurations:
         self._seen = {kernel: seen for kernel, seen in self._seen.items() if kernel.process != process}
 
 
-def _changes(rows: Events) -> Longs:
-    """How often function or size have changed up to each row."""
-    changed = np.zeros(len(rows), np.int64)
-    for name in ("function", "launched_threads"):
-        changed[1:] |= rows[name][1:] != rows[name][:-1]
+def _changes(*columns: Longs) -> Longs:
+    """How often one of these, function and size, has changed up to each row."""
+    changed = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
     return np.cumsum(changed)
 
 
-def _active(rows: Events, launched: npt.NDArray[np.bool_], open_: list[tuple[int, int]]) -> Longs:
+def _active(
+    process: Longs, device: Longs, launched: npt.NDArray[np.bool_], open_: list[tuple[int, int]]
+) -> Longs:
     """How many processes have work outstanding on each row's device, after it. Rows are ordered by device and
     time; ``open_``: (process, device) before them."""
-    pair = rows["process"] * (1 << 16) + rows["device"]
+    pair = process * (1 << 16) + device
     order = np.argsort(pair, kind="stable")
     ordered = pair[order]
-    before = np.empty(len(rows), bool)
+    before = np.empty(len(pair), bool)
     first = np.r_[True, ordered[1:] != ordered[:-1]]
-    began = np.zeros(len(rows), bool)
-    began[first] = np.isin(ordered[first], [process * (1 << 16) + device for process, device in open_])
+    began = np.zeros(len(pair), bool)
+    began[first] = np.isin(ordered[first], [a * (1 << 16) + b for a, b in open_])
     before[order] = np.where(first, began, np.r_[False, launched[order][:-1]])
     change = launched.astype(np.int64) - before
     running = np.cumsum(change)
-    starts = np.flatnonzero(np.r_[True, rows["device"][1:] != rows["device"][:-1]])
-    base = np.repeat(running[starts] - change[starts], np.diff(np.r_[starts, len(rows)]))
-    devices = np.array([device for _, device in open_], np.int64)
-    already = np.array([(devices == device).sum() for device in rows["device"][starts]], np.int64)
-    active: Longs = running - base + np.repeat(already, np.diff(np.r_[starts, len(rows)]))
+    starts = np.flatnonzero(np.r_[True, device[1:] != device[:-1]])
+    base = np.repeat(running[starts] - change[starts], np.diff(np.r_[starts, len(pair)]))
+    devices = np.array([one for _, one in open_], np.int64)
+    already = np.array([(devices == one).sum() for one in device[starts]], np.int64)
+    active: Longs = running - base + np.repeat(already, np.diff(np.r_[starts, len(pair)]))
     return active

@@ -38,17 +38,17 @@ class Outstanding:
         chosen = np.flatnonzero(work.launch | work.wait)
         if not len(chosen):
             return
-        rows = events.take(chosen)
         launched = work.launch[chosen]
         # position of the last synchronising return of each (process, device)
-        keys, group = _groups(rows)
-        position = np.arange(len(rows))
+        keys, group = _groups(events["process"][chosen], events["device"][chosen])
+        position = np.arange(len(chosen))
         last = np.full(len(keys), -1, np.int64)
         np.maximum.at(last, group[~launched], position[~launched])
         open_ = launched & (position > last[group])
         count = np.bincount(group[open_], minlength=len(keys))
         since = np.full(len(keys), _FAR_NS, np.int64)
-        np.minimum.at(since, group[open_], (rows["time_ns"] - rows["duration_ns"])[open_])
+        still = chosen[open_]
+        np.minimum.at(since, group[open_], events["time_ns"][still] - events["duration_ns"][still])
         for slot, key in enumerate(keys):
             before = None if last[slot] >= 0 else self._pending.get(key)
             launches = int(count[slot]) + (before.launches if before else 0)
@@ -74,8 +74,8 @@ class Outstanding:
         self._pending = {key: Pending(p.since_ns + ns, p.launches) for key, p in self._pending.items()}
 
 
-def _groups(rows: Events) -> tuple[list[tuple[int, int]], Longs]:
+def _groups(process: Longs, device: Longs) -> tuple[list[tuple[int, int]], Longs]:
     """Distinct (process, device) and the group of each row."""
-    packed = rows["process"] * (1 << 16) + (rows["device"] + 1)
+    packed = process * (1 << 16) + (device + 1)
     found, group = distinct(packed)
     return [(int(key) >> 16, (int(key) & 0xFFFF) - 1) for key in found], group
