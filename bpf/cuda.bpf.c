@@ -37,24 +37,6 @@
 #include "tally.h"
 #include "cgroups.h"
 
-static __always_inline u64 pick(u64 index, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5, u64 a6)
-{
-    u64 value = 0;
-    if (index == 1)
-        value = a1;
-    if (index == 2)
-        value = a2;
-    if (index == 3)
-        value = a3;
-    if (index == 4)
-        value = a4;
-    if (index == 5)
-        value = a5;
-    if (index == 6)
-        value = a6;
-    return value;
-}
-
 PROBE int enter_call(struct pt_regs *ctx)
 {
     u64 cookie = bpf_get_attach_cookie(ctx), id = bpf_get_current_pid_tgid();

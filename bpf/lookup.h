@@ -75,6 +75,24 @@ static __always_inline struct thread *this_thread(u64 id)
     return thread;
 }
 
+static __always_inline u64 pick(u64 index, u64 a1, u64 a2, u64 a3, u64 a4, u64 a5, u64 a6)
+{
+    u64 value = 0;
+    if (index == 1)
+        value = a1;
+    if (index == 2)
+        value = a2;
+    if (index == 3)
+        value = a3;
+    if (index == 4)
+        value = a4;
+    if (index == 5)
+        value = a5;
+    if (index == 6)
+        value = a6;
+    return value;
+}
+
 // The seventh, eighth and ninth argument: System V has them right above the return address, AArch64 the first
 // two in registers and the third on the stack.
 #if defined(__TARGET_ARCH_arm64) || defined(bpf_target_arm64) || defined(__aarch64__)

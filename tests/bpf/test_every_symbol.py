@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from gpuledger.contract.operations import Operation
 from tests.bpf.workbench import Pod, events_of
 from tests.emulator import every
 from tests.emulator.control import LIBCUDA, Emulator
+from tests.emulator.every_thread import BAD_CALLS, BLOCK_BYTES, OK_CALLS
 
+ROOT = Path(__file__).parents[2]
 THREADS = 3
 TABLE = {symbol.name: symbol for symbol in SYMBOLS}
 GIVEN_BACK = {"ALLOCATE_DEVICE", "ALLOCATE_ASYNC", "ALLOCATE_PHYSICAL", "ALLOCATE_HOST"}
@@ -31,8 +34,11 @@ def test_every_call_of_every_function_is_seen_in_two_pods_on_several_threads(
 ) -> None:
     with Emulator() as emulator:
         source.preattach(LIBCUDA)
-        command = [sys.executable, every.__file__, str(THREADS)]
-        started = [emulator.spawn_command(command, cgroup=place.directory) for place in pods]
+        command = [sys.executable, "-m", every.__name__, str(THREADS)]
+        started = [
+            emulator.spawn_command(command, cgroup=place.directory, env={"PYTHONPATH": str(ROOT)})
+            for place in pods
+        ]
         said = [_report(process) for process in started]
         events = events_of(source, *(process.pid for process in started))
         told = {(entry.pid, entry.uuid) for entry in source.device_uuids()}
@@ -58,7 +64,7 @@ def test_the_emulated_driver_exports_every_probed_function() -> None:
 
 def test_the_counts_are_prime() -> None:
     """A probe that fires twice, or for another function, can not come to the same number."""
-    for count in (every.OK_CALLS, every.BAD_CALLS, every.OK_CALLS + every.BAD_CALLS):
+    for count in (OK_CALLS, BAD_CALLS, OK_CALLS + BAD_CALLS):
         assert all(count % divisor for divisor in range(2, count))
 
 
@@ -88,4 +94,4 @@ def _compare(events: np.ndarray, rows: list[Any]) -> None:
         0 if is_free else size for size, is_free in zip(events["bytes"].tolist(), free, strict=True)
     ] == sizes
     taken = sum(size for name, size in zip(operations, sizes, strict=True) if name in GIVEN_BACK)
-    assert int(events["bytes"][free].sum()) == taken - every.BLOCK_BYTES
+    assert int(events["bytes"][free].sum()) == taken - BLOCK_BYTES

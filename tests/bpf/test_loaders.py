@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ from gpuledger.agent.probes.loader import TRACEPOINT_PROGRAMS, UPROBE_PROGRAMS
 from gpuledger.agent.probes.loading import load
 from gpuledger.agent.probes.symbols import table_digest
 from gpuledger.contract.errors import Unsupported
+from tests.bpf.workbench import LOADERS
+
+MOST_CHECKED = 1_000_000  # instructions of a program (BPF_COMPLEXITY_LIMIT_INSNS)
 
 WITHOUT_COMPILER = """
 import sys
@@ -52,6 +56,20 @@ def test_sizes_of_maps_are_those_that_were_asked_for() -> None:
         for name, entries in limits.map_entries().items():
             said = Path(f"/proc/self/fdinfo/{loader.map(name)}").read_text()
             assert f"max_entries:\t{entries}\n" in said, name
+    finally:
+        loader.close()
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+def test_no_program_is_near_what_the_kernel_agrees_to_check(kind: LoaderKind) -> None:
+    """Another compiler or another kernel may need some times as much for the same source."""
+    loader = load(kind, Limits(ring_bytes=4096))
+    try:
+        for name in (*UPROBE_PROGRAMS, *TRACEPOINT_PROGRAMS):
+            said = Path(f"/proc/self/fdinfo/{loader.program(name)}").read_text()
+            found = re.search(r"verified_insns:\t(\d+)", said)
+            assert found is not None
+            assert 0 < int(found[1]) < MOST_CHECKED / 4, name
     finally:
         loader.close()
 

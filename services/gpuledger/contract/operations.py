@@ -18,6 +18,7 @@ class Operation(IntEnum):
     LAUNCH_COOPERATIVE = 2
     LAUNCH_GRAPH = 3
     LAUNCH_HOST_FUNCTION = 4
+    UPLOAD_GRAPH = 5
     # device memory
     ALLOCATE_DEVICE = 10
     ALLOCATE_MANAGED = 11
@@ -28,6 +29,7 @@ class Operation(IntEnum):
     FREE_ASYNC = 16
     FREE_PHYSICAL = 17
     FREE_HOST = 18
+    MAP_MEMORY = 19
     # copies
     COPY_HOST_TO_DEVICE = 20
     COPY_DEVICE_TO_HOST = 21
@@ -41,6 +43,8 @@ class Operation(IntEnum):
     COPY_UNKNOWN_ASYNC = 29
     COPY_PEER_ASYNC = 30
     SET_MEMORY_ASYNC = 31
+    DISCARD_ASYNC = 32
+    DECOMPRESS_ASYNC = 33
     # waiting
     SYNCHRONIZE_STREAM = 40
     SYNCHRONIZE_CONTEXT = 41
@@ -49,6 +53,8 @@ class Operation(IntEnum):
     QUERY_EVENT = 44
     RECORD_EVENT = 45
     WAIT_EVENT = 46
+    STREAM_VALUE = 47
+    EXTERNAL_SEMAPHORE = 48
     # which device
     INITIALISE = 50
     CREATE_CONTEXT = 51

@@ -23,6 +23,10 @@ typedef unsigned u32;
 #define BATCH                                                                                                        \
     ptr *to, ptr *from, size_t *sizes, size_t n, void *attributes, size_t *indices, size_t attribute_count
 
+#define PREFETCH_BATCH                                                                                               \
+    ptr *p, size_t *sizes, size_t n, void *places, size_t *indices, size_t count, unsigned long long flags, han stream
+#define SEMAPHORES (const han *list, const void *parameters, u32 n, han stream)
+
 struct location { /* CUmemLocation */
     int type, id;
 };
@@ -104,6 +108,33 @@ struct location { /* CUmemLocation */
     TWIN(X, cuEventRecord, _ptsz, (han event, han stream), )                                                         \
     TWIN(X, cuEventRecordWithFlags, _ptsz, (han event, han stream, u32 flags), )                                     \
     TWIN(X, cuStreamWaitEvent, _ptsz, (han stream, han event, u32 flags), )                                          \
+    TWIN(X, cuGraphUpload, _ptsz, (han graph, han stream), )                                                         \
+    TWIN(X, cuLaunchHostFunc_v2, _ptsz, (han stream, void (*f)(void *), void *data, u32 mode), )                     \
+    TWIN(X, cuStreamAddCallback, _ptsz, (han stream, void (*f)(void *), void *data, u32 flags), )                    \
+    TWIN(X, cuMemcpyWithAttributesAsync, _ptsz, (ptr to, ptr from, size_t n, void *attributes, han stream), )        \
+    TWIN(X, cuMemcpy3DWithAttributesAsync, _ptsz, (void *one, unsigned long long flags, han stream), )               \
+    TWIN(X, cuMemPrefetchBatchAsync, _ptsz, (PREFETCH_BATCH), )                                                      \
+    TWIN(X, cuMemDiscardAndPrefetchBatchAsync, _ptsz, (PREFETCH_BATCH), )                                            \
+    TWIN(X, cuMemDiscardBatchAsync, _ptsz, (ptr *p, size_t *sizes, size_t n, unsigned long long flags, han stream), ) \
+    TWIN(X, cuMemBatchDecompressAsync, _ptsz, (void *list, size_t n, u32 flags, size_t *failed, han stream), )       \
+    TWIN(X, cuFabricCpyBatchAsync, _ptsz, (size_t n, void *list, unsigned long long flags, han stream), )            \
+    TWIN(X, cuMemMapArrayAsync, _ptsz, (void *list, u32 n, han stream), )                                            \
+    TWIN(X, cuStreamBatchMemOp, _ptsz, (han stream, u32 n, void *list, u32 flags), )                                 \
+    TWIN(X, cuStreamBatchMemOp_v2, _ptsz, (han stream, u32 n, void *list, u32 flags), )                              \
+    TWIN(X, cuStreamWriteValue32, _ptsz, (han stream, ptr p, uint32_t value, u32 flags), )                           \
+    TWIN(X, cuStreamWriteValue32_v2, _ptsz, (han stream, ptr p, uint32_t value, u32 flags), )                        \
+    TWIN(X, cuStreamWriteValue64, _ptsz, (han stream, ptr p, uint64_t value, u32 flags), )                           \
+    TWIN(X, cuStreamWriteValue64_v2, _ptsz, (han stream, ptr p, uint64_t value, u32 flags), )                        \
+    TWIN(X, cuStreamWaitValue32, _ptsz, (han stream, ptr p, uint32_t value, u32 flags), )                            \
+    TWIN(X, cuStreamWaitValue32_v2, _ptsz, (han stream, ptr p, uint32_t value, u32 flags), )                         \
+    TWIN(X, cuStreamWaitValue64, _ptsz, (han stream, ptr p, uint64_t value, u32 flags), )                            \
+    TWIN(X, cuStreamWaitValue64_v2, _ptsz, (han stream, ptr p, uint64_t value, u32 flags), )                         \
+    TWIN(X, cuSignalExternalSemaphoresAsync, _ptsz, SEMAPHORES, )                                                    \
+    TWIN(X, cuWaitExternalSemaphoresAsync, _ptsz, SEMAPHORES, )                                                      \
+    X(cuCtxRecordEvent, (han context, han event), )                                                                  \
+    X(cuCtxWaitEvent, (han context, han event), )                                                                    \
+    X(cuGreenCtxRecordEvent, (han context, han event), )                                                             \
+    X(cuGreenCtxWaitEvent, (han context, han event), )                                                               \
     X(cuDeviceGetUuid, (unsigned char *uuid, int device), fill(uuid, device))                                        \
     X(cuDeviceGetUuid_v2, (unsigned char *uuid, int device), fill(uuid, 16 * device))                                \
     X(cuInit, (u32 flags), )                                                                                         \

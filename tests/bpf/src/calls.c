@@ -162,9 +162,9 @@ static void regions(void)
     BOTH(cuMemcpyBatchAsync_v2, _ptsz, 4099 + 4100 + 4101, STREAM, NULL, 0, places, places, sizes, 3, NULL, none, 1,
          STREAM)
     ROW(cuMemcpyBatchAsync, sum, STREAM, NULL, 0, places, places, sizes, 1031, NULL, none, 1, none, STREAM)
-    BOTH(cuMemcpy3DBatchAsync, _ptsz, 0, STREAM, NULL, 0, 3, NULL, none, 0, STREAM)
-    BOTH(cuMemcpy3DBatchAsync_v2, _ptsz, 0, STREAM, NULL, 0, 3, NULL, 0, STREAM)
 }
+
+#include "queued.h"
 
 static void waits(void)
 {
@@ -287,6 +287,7 @@ int main(int count, char **arguments)
     copies();
     more_copies();
     regions();
+    queued();
     waits();
     memory();
     contexts();

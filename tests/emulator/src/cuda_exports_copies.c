@@ -2,7 +2,6 @@
 #include "cuda_abi.h"
 
 #define DEVICE_BYTES_PER_S 1000000000000ull /* inside a device */
-#define BYTES_OF_AN_OPERATION 4096u /* of a batch of 3D copies, whose regions are not read */
 
 struct location { /* CUmemLocation */
     int type, id;
@@ -102,18 +101,8 @@ static int move_listed(const size_t *sizes, size_t count, void *stream)
     return move(bytes, stream);
 }
 
-static int move_operations(const void *list, size_t count, void *stream)
-{
-    return list && count ? move(BYTES_OF_AN_OPERATION * count, stream) : CUDA_ERROR_INVALID_VALUE;
-}
-
 TWIN(cuMemcpyBatchAsync_v2, _ptsz,
      (CUdeviceptr * to, CUdeviceptr *from, size_t *sizes, size_t count, void *attributes, size_t *indices,
       size_t attribute_count, void *stream),
      ((void)to, (void)from, (void)attributes, (void)indices, (void)attribute_count,
       move_listed(sizes, count, stream)))
-TWIN(cuMemcpy3DBatchAsync, _ptsz,
-     (size_t count, void *list, size_t *failed, unsigned long long flags, void *stream),
-     ((void)failed, (void)flags, move_operations(list, count, stream)))
-TWIN(cuMemcpy3DBatchAsync_v2, _ptsz, (size_t count, void *list, unsigned long long flags, void *stream),
-     ((void)flags, move_operations(list, count, stream)))

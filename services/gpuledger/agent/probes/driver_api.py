@@ -1,6 +1,6 @@
 """Which exported functions of libcuda are probed, what each means and where its arguments lie.
 
-Signatures: cuda.h (11.6 to 13.0). A size or handle is named by the number of its argument, from 1; 0 where
+Signatures: cuda.h (11.6 to 13.5). A size or handle is named by the number of its argument, from 1; 0 where
 there is none.
 """
 
@@ -30,7 +30,10 @@ def _launches() -> list[Symbol]:
         Symbol("cuLaunchGrid", op.LAUNCH_KERNEL, function=1),
         Symbol("cuLaunchGridAsync", op.LAUNCH_KERNEL, function=1, stream=4),
         *_with_twin("_ptsz", Symbol("cuGraphLaunch", op.LAUNCH_GRAPH, function=1, stream=2)),
+        *_with_twin("_ptsz", Symbol("cuGraphUpload", op.UPLOAD_GRAPH, function=1, stream=2)),
         *_with_twin("_ptsz", Symbol("cuLaunchHostFunc", op.LAUNCH_HOST_FUNCTION, function=2, stream=1)),
+        *_with_twin("_ptsz", Symbol("cuLaunchHostFunc_v2", op.LAUNCH_HOST_FUNCTION, function=2, stream=1)),
+        *_with_twin("_ptsz", Symbol("cuStreamAddCallback", op.LAUNCH_HOST_FUNCTION, function=2, stream=1)),
     ]
 
 
@@ -162,11 +165,25 @@ def _described_copies() -> list[Symbol]:
         out += _with_twin("_ptds", Symbol(name, operation, region, dimensions=dimensions))
     for name, operation, dimensions in queued:
         out += _with_twin("_ptsz", Symbol(name, operation, region, dimensions=dimensions, stream=2))
-    out += _with_twin("_ptsz", Symbol("cuMemcpyBatchAsync", op.COPY_UNKNOWN_ASYNC, batch, stream=2))
-    out += _with_twin("_ptsz", Symbol("cuMemcpyBatchAsync_v2", op.COPY_UNKNOWN_ASYNC, batch, stream=1))
-    out += _with_twin("_ptsz", Symbol("cuMemcpy3DBatchAsync", op.COPY_UNKNOWN_ASYNC, stream=5))
-    out += _with_twin("_ptsz", Symbol("cuMemcpy3DBatchAsync_v2", op.COPY_UNKNOWN_ASYNC, stream=4))
-    return out
+    lists = [
+        ("cuMemcpyBatchAsync", op.COPY_UNKNOWN_ASYNC, batch, 3, 4, 9),
+        ("cuMemcpyBatchAsync_v2", op.COPY_UNKNOWN_ASYNC, batch, 3, 4, 8),
+        ("cuMemcpy3DBatchAsync", op.COPY_UNKNOWN_ASYNC, Entry.COPY_REGIONS, 2, 1, 5),
+        ("cuMemcpy3DBatchAsync_v2", op.COPY_UNKNOWN_ASYNC, Entry.COPY_REGIONS, 2, 1, 4),
+        ("cuMemcpy3DWithAttributesAsync", op.COPY_UNKNOWN_ASYNC, Entry.COPY_REGIONS, 1, 0, 3),
+        ("cuMemPrefetchBatchAsync", op.COPY_UNKNOWN_ASYNC, batch, 2, 3, 8),
+        ("cuMemDiscardBatchAsync", op.DISCARD_ASYNC, batch, 2, 3, 5),
+        ("cuMemDiscardAndPrefetchBatchAsync", op.DISCARD_ASYNC, batch, 2, 3, 8),
+    ]
+    for name, operation, entry, sizes, count, stream in lists:
+        out += _with_twin("_ptsz", Symbol(name, operation, entry, bytes=sizes, rows=count, stream=stream))
+    plain = Symbol("cuMemcpyWithAttributesAsync", op.COPY_UNKNOWN_ASYNC, bytes=3, stream=5)
+    decompress = Symbol(
+        "cuMemBatchDecompressAsync", op.DECOMPRESS_ASYNC, batch, bytes=1, rows=2, stream=5, dimensions=1
+    )
+    fabric = Symbol("cuFabricCpyBatchAsync", op.COPY_PEER_ASYNC, stream=4)
+    arrays = Symbol("cuMemMapArrayAsync", op.MAP_MEMORY, stream=3)
+    return [*out, *(each for one in (plain, decompress, fabric, arrays) for each in _with_twin("_ptsz", one))]
 
 
 def _waits() -> list[Symbol]:
@@ -181,7 +198,22 @@ def _waits() -> list[Symbol]:
         *_with_twin("_ptsz", Symbol("cuEventRecord", op.RECORD_EVENT, stream=2)),
         *_with_twin("_ptsz", Symbol("cuEventRecordWithFlags", op.RECORD_EVENT, stream=2)),
         *_with_twin("_ptsz", Symbol("cuStreamWaitEvent", op.WAIT_EVENT, stream=1)),
+        Symbol("cuCtxRecordEvent", op.RECORD_EVENT),
+        Symbol("cuCtxWaitEvent", op.WAIT_EVENT),
+        Symbol("cuGreenCtxRecordEvent", op.RECORD_EVENT),
+        Symbol("cuGreenCtxWaitEvent", op.WAIT_EVENT),
     ]
+
+
+def _values() -> list[Symbol]:
+    """What streams write, and wait for, in memory and in other drivers' semaphores."""
+    op = Operation
+    stems = ["cuStreamBatchMemOp"]
+    stems += [f"cuStream{does}Value{bits}" for does in ("Write", "Wait") for bits in (32, 64)]
+    semaphores = ("cuSignalExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync")
+    found = [Symbol(stem + version, op.STREAM_VALUE, stream=1) for stem in stems for version in ("", "_v2")]
+    found += [Symbol(name, op.EXTERNAL_SEMAPHORE, stream=4) for name in semaphores]
+    return [twin for symbol in found for twin in _with_twin("_ptsz", symbol)]
 
 
 def _contexts() -> list[Symbol]:
@@ -217,6 +249,7 @@ SYMBOLS: Final[tuple[Symbol, ...]] = (
     *_array_copies(),
     *_described_copies(),
     *_waits(),
+    *_values(),
     *_contexts(),
 )
 """Every probed function. Getters such as cuCtxGetCurrent are left out: the runtime calls them at nearly each

@@ -51,6 +51,7 @@ class Entry(IntEnum):
     LAUNCH_LIST = 3
     COPY_REGION = 4
     COPY_BATCH = 5
+    COPY_REGIONS = 6
 
 
 ENTRY_PROGRAMS: Final = {
@@ -60,6 +61,7 @@ ENTRY_PROGRAMS: Final = {
     Entry.LAUNCH_LIST: "enter_launch_list",
     Entry.COPY_REGION: "enter_copy_region",
     Entry.COPY_BATCH: "enter_copy_batch",
+    Entry.COPY_REGIONS: "enter_copy_regions",
 }
 RETURN_PROGRAM: Final = "leave"
 
@@ -68,8 +70,8 @@ RETURN_PROGRAM: Final = "leave"
 class Symbol:
     """One exported function: numbers are argument numbers, ``scale`` the shift from elements to bytes.
 
-    ``rows`` multiplies ``bytes``. For `Entry.COPY_BATCH`, ``stream`` is 1 where it is the eighth argument, 2
-    where it is the ninth.
+    ``rows`` multiplies ``bytes``. For `Entry.COPY_BATCH` and `Entry.COPY_REGIONS` ``bytes`` is the list and
+    ``rows`` its length, 0 where it is one; a batch with ``dimensions`` is a list of CUmemDecompressParams.
     """
 
     name: str

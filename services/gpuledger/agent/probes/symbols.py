@@ -47,7 +47,7 @@ _COOKIE_FIELDS: Final = (
     ("scale", 2),
     ("rows", 3),
     ("pointer", 3),
-    ("stream", 3),
+    ("stream", 4),
     ("device", 3),
     ("function", 3),
     ("resident", 1),
@@ -73,6 +73,7 @@ DRIVER_COUNTS: Final = (
 PAGE_BYTES: Final = mmap.PAGESIZE  # the unit in which the kernel sizes ring buffers
 CUDA_ERROR_NOT_READY: Final = 600  # cuda.h
 MAX_LISTED_COPIES: Final = 1024  # whose bytes are summed, some 15 ns each; the rest of a longer batch is not
+MAX_LISTED_REGIONS: Final = 256  # the same of regions; the kernel checks each turn of that loop
 RATE_SLOT_NS: Final = 100_000_000  # a burst of a tenth of a second is worth a change
 RUN_NS: Final = 1_000_000  # up to so long neighbouring short bursts are joined
 LONG_BURST_NS: Final = 250_000  # a burst, or a pause, of which each is told; 4,000 records a second at most
@@ -156,6 +157,7 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
         "MAX_CONTEXT_STACK": 8,
         "MAX_LISTED_LAUNCHES": 16,
         "MAX_LISTED_COPIES": MAX_LISTED_COPIES,
+        "MAX_LISTED_REGIONS": MAX_LISTED_REGIONS,
         "CGROUP_PATH_BYTES": CGROUP_PATH_BYTES,
         "MAX_GONE_CGROUPS": MAX_GONE_CGROUPS,
         "UNIFIED_HIERARCHY": UNIFIED_HIERARCHY,

@@ -42,7 +42,7 @@ def arguments_of(symbol: Symbol) -> tuple[Argument, ...]:
         "rows": symbol.rows if size else 0,
         "device": symbol.device,
         "function": symbol.function or _FUNCTION_OF_ENTRY.get(symbol.entry, 0),
-        "stream": 0 if symbol.entry is Entry.COPY_BATCH else symbol.stream,
+        "stream": symbol.stream,
     }
     found = [
         Argument(name, place - 1, "int" if name == "device" else "uint64")

@@ -21,10 +21,32 @@ DEFAULT_LIBRARY: Final = "/procRoot/1/root/usr/lib/x86_64-linux-gnu/libcuda.so.1
 
 _SINCE: Final = {
     "11-8": ("cuLaunchKernelEx",),
+    "12-0": (
+        "cuStreamBatchMemOp_v2",
+        "cuStreamWaitValue32_v2",
+        "cuStreamWaitValue64_v2",
+        "cuStreamWriteValue32_v2",
+        "cuStreamWriteValue64_v2",
+    ),
     "12-2": ("cuMemPrefetchAsync_v2",),
-    "12-5": ("cuCtxCreate_v4",),
-    "12-8": ("cuMemcpyBatchAsync", "cuMemcpy3DBatchAsync"),
-    "13-0": ("cuMemcpyBatchAsync_v2", "cuMemcpy3DBatchAsync_v2", "cuCtxSynchronize_v2"),
+    "12-5": (
+        "cuCtxCreate_v4",
+        "cuCtxRecordEvent",
+        "cuCtxWaitEvent",
+        "cuGreenCtxRecordEvent",
+        "cuGreenCtxWaitEvent",
+    ),
+    "12-8": ("cuMemcpyBatchAsync", "cuMemcpy3DBatchAsync", "cuMemBatchDecompressAsync"),
+    "13-0": (
+        "cuMemcpyBatchAsync_v2",
+        "cuMemcpy3DBatchAsync_v2",
+        "cuCtxSynchronize_v2",
+        "cuMemPrefetchBatchAsync",
+        "cuMemDiscardBatchAsync",
+        "cuMemDiscardAndPrefetchBatchAsync",
+    ),
+    "13-2": ("cuMemcpyWithAttributesAsync", "cuMemcpy3DWithAttributesAsync"),
+    "13-5": ("cuLaunchHostFunc_v2", "cuFabricCpyBatchAsync"),
 }
 """Version of CUDA (cuda.h) -> functions that came with it, after 11.4."""
 _OLD: Final = ("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync", "cuLaunchCooperativeKernelMultiDevice")
