@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -20,6 +21,13 @@ def test_every_command_has_a_line_that_is_not_cut() -> None:
         for name, (_, told) in commands.items():
             (line,) = (line for line in lines if line.split()[:1] == [name])
             assert line.endswith(told)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_a_group_has_a_line_that_is_not_cut(name: str) -> None:
+    shown = CliRunner().invoke(app, [name, "--help"], terminal_width=80)
+    assert shown.exit_code == 0
+    assert not [line for line in shown.output.partition("Commands:")[2].splitlines() if line.endswith("...")]
 
 
 def test_every_command_that_is_named_is_there() -> None:

@@ -34,7 +34,7 @@ LOOPBACK = "127.0.0.1"
 LAST_LAUNCH_NS = 1 << 62  # 2116; beyond it prices end
 app.command()(doctor)
 app.command()(top)
-app.command()(tetragon_policy)
+app.command(short_help="Print TracingPolicies for Tetragon.")(tetragon_policy)
 
 
 @app.callback()

@@ -43,7 +43,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON doc
 NS_PER_MS = 1_000_000
 
 
-@app.command("run")
+@app.command("run", short_help="Archive every input topic, each record exactly once.")
 def run(
     url: Url = None,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds that a record waits to be committed.")] = 60,
@@ -63,7 +63,7 @@ def run(
     print(json.dumps(asdict(done)) if as_json else f"{done.records} records in {done.commits} commits")
 
 
-@app.command("list")
+@app.command("list", short_help="What an archive holds of each partition.")
 def show(url: Url = None, as_json: AsJson = False) -> None:
     """What an archive holds of each partition: offsets, times, records, files, bytes."""
     store = _archive(url)
@@ -123,7 +123,7 @@ def verify(url: Url = None, as_json: AsJson = False) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-@app.command("compact")
+@app.command("compact", short_help="Join the small files of the hours that are over.")
 def compact(url: Url = None, as_json: AsJson = False) -> None:
     """Join the small files of the hours that are over, and delete what a crash left behind."""
     done = compact_store(_archive(url), SystemClock().unix_ns() // NS_PER_MS)

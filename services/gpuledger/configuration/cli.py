@@ -47,7 +47,7 @@ Files = Annotated[list[Path], typer.Argument(help="YAML files; each holds prices
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@app.command("check")
+@app.command("check", short_help="Say what documents hold, or every mistake with its line.")
 def check(files: Files, as_json: AsJson = False) -> None:
     """Say what documents hold and where they have no price, or every mistake with its line (exit code 2)."""
     documents = read_files(files)
@@ -59,7 +59,7 @@ def check(files: Files, as_json: AsJson = False) -> None:
         print_document(out, document)
 
 
-@app.command("apply")
+@app.command("apply", short_help="Show what documents change, ask, and publish them.")
 def apply(
     files: Files,
     active_from: Annotated[

@@ -43,7 +43,7 @@ ORDER BY currency
 """
 
 
-@app.command("close")
+@app.command("close", short_help="Close a month: what is booked in it stays.")
 def close(
     period: Annotated[str, typer.Argument(metavar="PERIOD", help="The month (UTC), such as 2026-11.")],
     comment: Annotated[str, typer.Option(help="Why; kept with the version.")] = "",
@@ -78,7 +78,7 @@ def close(
         print(f"{period} is closed for all that is charged from {day(closed.active_from_ns)} on.")
 
 
-@app.command("list")
+@app.command("list", short_help="Show which months are closed, since when, by whom.")
 def list_(url: Url = None, as_json: AsJson = False) -> None:
     """Show which months are closed, since when, and by whom; with --url what is booked in each."""
     versions = Periods(BusSettings.load(), SystemClock()).versions()

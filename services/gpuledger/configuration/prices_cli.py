@@ -35,7 +35,7 @@ app = typer.Typer(
 )
 
 
-@app.command("import")
+@app.command("import", short_help="Make a price list from a CSV or a cloud's export.")
 def import_prices(
     files: Annotated[list[Path], typer.Argument(help="The export: one file, or its pages.")],
     form: Annotated[str, typer.Option("--from", help="One of: " + ", ".join(FORMATS) + ".")],

@@ -32,7 +32,7 @@ def _story() -> None:
     """Whose a pod is, and why."""
 
 
-@app.command("explain")
+@app.command("explain", short_help="Say which rule decides whose a pod is.")
 def explain(
     pod: Annotated[str, typer.Argument(help="namespace/name; with --url also a name or a uid.")],
     cluster: Annotated[str, typer.Option(help="Cluster.")] = "",

@@ -37,7 +37,7 @@ Since = Annotated[str | None, typer.Option(help="Refused since then, such as 202
 Until = Annotated[str | None, typer.Option(help="Refused before then.")]
 
 
-@app.command("list")
+@app.command("list", short_help="Every refused record: where it lay, and why.")
 def list_letters(
     topic: Topic = "",
     reason: Reason = "",
@@ -67,7 +67,7 @@ def list_letters(
         console.print(f"{book.unreadable} letters can not be read themselves.")
 
 
-@app.command("show")
+@app.command("show", short_help="One refused record, whole.")
 def show(
     record: Annotated[str, typer.Argument(help="TOPIC/PARTITION/OFFSET, as `list` has it.")],
     body: Annotated[Path | None, typer.Option(help="Write the value there, byte for byte.")] = None,
@@ -92,7 +92,7 @@ def show(
             Console(soft_wrap=True, highlight=False).print(line, markup=False)
 
 
-@app.command("retry")
+@app.command("retry", short_help="Send a copy again, to the record's own topic.")
 def retry(
     records: Annotated[
         list[str] | None, typer.Argument(help="TOPIC/PARTITION/OFFSET, as `list` has it.")

@@ -24,7 +24,7 @@ def _group() -> None:
     """Keep `run` a command of its own, as with the other services."""
 
 
-@app.command()
+@app.command(short_help="Serve the ledger as metrics until SIGTERM.")
 def run(
     url: Annotated[
         str,

@@ -34,7 +34,7 @@ def _group() -> None:
     """Keep `run` a command of its own, so that others can stand beside it."""
 
 
-@app.command()
+@app.command(short_help="Watch the cluster's nodes, and state their lives.")
 def run(
     cluster: Annotated[str, typer.Option(help="Name of the cluster.", envvar="GPULEDGER_CLUSTER")],
     file: Annotated[

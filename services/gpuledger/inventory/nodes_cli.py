@@ -27,7 +27,7 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; times in ns since the Unix epoch.")]
 
 
-@app.command("list")
+@app.command("list", short_help="Every node that was stated or has sent a record.")
 def list_nodes(
     cluster: Annotated[str | None, typer.Option(help="Only this cluster.")] = None,
     open_only: Annotated[bool, typer.Option("--open", help="Only those without an end.")] = False,
@@ -51,7 +51,7 @@ def list_nodes(
     Console().print(table)
 
 
-@app.command("retire")
+@app.command("retire", short_help="State the end of a node that will never speak again.")
 def retire(
     cluster: Annotated[str, typer.Argument(help="Cluster.")],
     node: Annotated[str, typer.Argument(help="Node.")],

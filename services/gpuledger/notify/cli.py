@@ -32,7 +32,7 @@ Targets = Annotated[
 ]
 
 
-@app.command()
+@app.command(short_help="Deliver every breach to every target until SIGTERM.")
 def run(
     targets: Targets,
     group: Annotated[str, typer.Option("--group", help="Beginning of the consumer groups' names.")] = GROUP,
