@@ -23,7 +23,8 @@ from typing import NamedTuple
 from benchmarks._agent import resident_mib
 from benchmarks.figures import Runs, write_figure
 from tests.support.agent import S
-from tests.support.passing import Passing, PassingAgent
+from tests.support.passing import PassingAgent
+from tests.support.passing_node import Passing
 
 RUNS = 5
 STEADY = Passing(living=8, life_ns=200 * S, calls_per_s=1250)

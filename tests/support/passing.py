@@ -1,15 +1,10 @@
-"""A node on which processes come and go, a pod for each: hours of it pass as fast as the agent's loop goes.
-
-It lies behind the interfaces of the real sources, over a clock that is moved by hand. Each process is told of
-its device, registers with the driver, allocates without a free, launches and waits, and ends in the midst of
-it; its pid comes again, its pod does not.
-"""
+"""An agent, and behind the interfaces of its real sources a node on which processes come and go."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,104 +17,21 @@ from gpuledger.agent.probes.driver import DriverXid, GpuRegistration
 from gpuledger.agent.probes.events import RAW_EVENT, DeviceUuid, Losses, RawEvents, Resident
 from gpuledger.agent.process_reader import ProcessFacts
 from gpuledger.agent.rules import EVENT_GRACE_NS
-from gpuledger.agent.samplers.samples import Round, Sample
+from gpuledger.agent.samplers.samples import Gap, Round, Sample
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.service import Agent
 from gpuledger.agent.settings import AgentSettings
-from gpuledger.agent.spool import Journal, NodeQueue
+from gpuledger.agent.spool import Journal, NodeQueue, Ticket
 from gpuledger.contract.clock import ManualClock
 from gpuledger.contract.fields import Field, SampleSource
-from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import NodeLayout, Pod
 from gpuledger.contract.windows import WindowGrid
 from gpuledger.kube.reflector import KEEP_GONE_NS
 from tests.support.agent import MS, NODE, S, devices, uuid
+from tests.support.passing_node import FIRST_CGROUP, GPUS, KNOWN_BYTES, Passing, PassingNode
 
-GPUS = 8
 TICK_NS = S // 2
-FIRST_PID, PIDS = 1000, 300  # so few that pids come again while the agent still knows who had them before
-FIRST_CGROUP = 100_000
-KNOWN_BYTES, FUNCTIONS, SIZES = 1 << 20, 50, 64
-
-
-@dataclass(frozen=True)
-class Passing:
-    """How many processes live at a time, for how long each, and how many calls a second each makes."""
-
-    living: int = 8
-    life_ns: int = 1500 * MS
-    calls_per_s: int = 200
-
-    @property
-    def every_ns(self) -> int:
-        """A process begins so often."""
-        return self.life_ns // self.living
-
-
-class PassingNode:
-    """The node: its processes by number, which begin one after the other. All times are of the boot clock."""
-
-    def __init__(self, clock: ManualClock, passing: Passing, named: bool = True) -> None:
-        """``named``: the cluster tells the pods' names."""
-        self.clock = clock
-        self.passing = passing
-        self.named = named
-        self.first_ns = clock.boot_ns()
-        self._random = np.random.default_rng(1)
-
-    def numbers(self, from_ns: int, to_ns: int) -> range:
-        """The processes that live at some time of [from, to]."""
-        begun = (to_ns - self.first_ns) // self.passing.every_ns + 1
-        gone = (from_ns - self.first_ns - self.passing.life_ns) // self.passing.every_ns + 1
-        return range(max(0, gone), max(0, begun))
-
-    @property
-    def seen(self) -> int:
-        """How many processes there were so far."""
-        return self.living().stop
-
-    def living(self) -> range:
-        """Those that live now."""
-        return self.numbers(self.clock.boot_ns(), self.clock.boot_ns())
-
-    def start_ns(self, number: int) -> int:
-        return self.first_ns + number * self.passing.every_ns
-
-    @staticmethod
-    def pid(number: int) -> int:
-        return FIRST_PID + number % PIDS
-
-    @staticmethod
-    def pod(number: int) -> str:
-        return f"00000000-0000-0000-0000-{number:012x}"
-
-    def number_of_pid(self, pid: int) -> int | None:
-        """The living process of that pid."""
-        return next((number for number in self.living() if self.pid(number) == pid), None)
-
-    def calls(self, number: int, from_ns: int, to_ns: int) -> RawEvents:
-        """What one process calls in (from, to]: its first call is an allocation, one in 25 a wait."""
-        start = self.start_ns(number)
-        end = start + self.passing.life_ns
-        step = S // self.passing.calls_per_s
-        first = max(0, (from_ns - start) // step + 1)
-        count = max(0, (min(to_ns, end) - start) // step + 1 - first)
-        rows = np.zeros(count, RAW_EVENT)
-        calls = np.arange(first, first + count)
-        rows["time_ns"] = start + calls * step
-        rows["duration_ns"] = 5_000
-        rows["operation"] = np.where(calls % 25 == 24, Operation.SYNCHRONIZE_STREAM, Operation.LAUNCH_KERNEL)
-        rows["function"] = 1 + self._random.integers(FUNCTIONS, size=count)
-        rows["launched_threads"] = 256 * (1 + self._random.integers(SIZES, size=count))
-        waits = rows["operation"] == Operation.SYNCHRONIZE_STREAM
-        rows["function"][waits] = rows["launched_threads"][waits] = 0
-        rows["duration_ns"][waits] = step * 9
-        begins = calls == 0
-        rows["operation"][begins] = Operation.ALLOCATE_DEVICE
-        rows["bytes"][begins] = KNOWN_BYTES
-        rows["count"], rows["start_ns"], rows["cgroup_id"] = 1, start, FIRST_CGROUP + number
-        rows["pid"] = rows["tid"] = self.pid(number)
-        return rows
+CONFIRMED_LATE_TICKS = 3
 
 
 class PassingSource:
@@ -235,7 +147,7 @@ class PassingHolders:
         if not self._node.named:
             return None
         now, living = self._node.clock.boot_ns(), self._node.living()
-        known = self._node.numbers(now - KEEP_GONE_NS, now)
+        known = [n for n in self._node.numbers(now - KEEP_GONE_NS, now) if self._node.is_named(n)]
         pods = tuple(Pod(uid=self._node.pod(n), namespace="team", name=f"train-{n}") for n in known)
         held = tuple(HeldDevice(self._node.pod(n), DeviceRef(index=n % GPUS)) for n in living)
         names = {f"{FIRST_CGROUP + n:064x}": "main" for n in known}
@@ -273,20 +185,23 @@ class PassingSampler(SamplerThread):
                 Sample(device.uuid, pid, Field.GPU_UTILIZATION, SampleSource.NVML, end - S, S, 0.5)
                 for pid in owners
             ]
+        if self._node.passing.mixed:
+            silent = devices(GPUS)[0].uuid
+            taken.gaps.append(Gap(silent, Field.POWER_WATTS, SampleSource.NVML, end - S, S, "timeout"))
         return taken
 
 
 class PassingAgent:
-    """An agent of such a node, and the queue that it fills; what it queues counts as sent at once."""
+    """An agent of such a node, and the queue that it fills; what it queues counts as sent at once, where all
+    is mixed some ticks later."""
 
-    def __init__(
-        self, directory: Path, passing: Passing = Passing(), named: bool = True, gpus: int = GPUS
-    ) -> None:
+    def __init__(self, directory: Path, passing: Passing, named: bool = True, gpus: int = GPUS) -> None:
         """``gpus``: so many the agent knows at its start."""
         self.clock = ManualClock(unix_ns=1_000_000 * S, boot_ns=500 * S)
         self.node = PassingNode(self.clock, passing, named)
         self.queue = NodeQueue(Journal(directory / "spool", 64 << 20))
         self.source = PassingSource(self.node)
+        self._sent: deque[list[Ticket]] = deque()
         epoch_time = AgentTime.begin(self.clock, "boot")
         self.agent = Agent(
             AgentSettings(NODE, directory, WindowGrid(10 * S), NodeLayout(devices=devices(gpus))),
@@ -304,5 +219,13 @@ class PassingAgent:
         for _ in range(ns // TICK_NS):
             self.clock.advance(TICK_NS)
             self.agent.tick()
-            while (ticket := self.queue.take(0)) is not None:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        taken: list[Ticket] = []
+        while (ticket := self.queue.take(0)) is not None:
+            taken.append(ticket)
+        self._sent.append(taken)
+        if not self.node.passing.mixed or len(self._sent) > CONFIRMED_LATE_TICKS:
+            for ticket in self._sent.popleft():
                 self.queue.acknowledge(ticket)

@@ -15,7 +15,8 @@ from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Device, EventBatch, Holdings, NodeLifetime, SampleBatch, decode
 from tests.support.agent import MS, Bench, S, StatedProcesses, devices, raw, uuid
-from tests.support.passing import GPUS, KNOWN_BYTES, Passing, PassingAgent, PassingSampler
+from tests.support.passing import PassingAgent, PassingSampler
+from tests.support.passing_node import GPUS, KNOWN_BYTES, Passing
 
 MIB = 1 << 20
 
