@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from tests.e2e.demo.report import teams_table
+from tests.e2e.demo.warehouse import percentile
 
 AMOUNTS = {"used": "1", "held_idle": "0", "unallocated": "0", "unobserved": "0", "total": "1"}
 
@@ -30,3 +32,14 @@ def test_gpu_time_without_a_price_is_loud_and_its_money_is_a_dash() -> None:
 
 def test_where_everything_has_a_price_there_is_no_such_column() -> None:
     assert "WITHOUT A PRICE" not in shown({"team": "a", **AMOUNTS, "unpriced_ns": "0"})
+
+
+@pytest.mark.parametrize(
+    ("share", "of", "told"), [(0.5, 1, 1), (0.5, 4, 2), (0.5, 5, 3), (0.99, 7, 7), (0.99, 100, 99), (0, 3, 1)]
+)
+def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed(share: float, of: int, told: int) -> None:
+    assert percentile([float(n) for n in range(1, of + 1)], share) == told
+
+
+def test_there_is_no_percentile_of_nothing() -> None:
+    assert percentile([], 0.5) is None

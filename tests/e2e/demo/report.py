@@ -35,10 +35,9 @@ OBSERVED = """
 SELECT intDiv(sum(total_ns), uniqExact(device)) AS ns
 FROM charges WHERE state = 'complete' AND device NOT IN ('node', '-')
 """
-CONSERVATION = """
-SELECT sum(total_ns) AS total_ns, count() AS rows, uniqExact(window_start) AS windows,
-       sum(lost_events) AS lost_events
-FROM charges WHERE state = 'complete' AND device NOT IN ('node', '-')
+COUNTS = """
+SELECT uniqExactIf(window_start, state = 'complete') AS windows, sum(lost_events) AS lost_events
+FROM charges
 """
 
 

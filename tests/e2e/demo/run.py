@@ -19,7 +19,7 @@ from gpuledger.contract.wire import unframe
 from tests.e2e.demo import scene, truth
 from tests.e2e.demo.alerts import AlertWatch
 from tests.e2e.demo.closing import Closing
-from tests.e2e.demo.report import CONSERVATION, show_devices, show_teams, show_truth
+from tests.e2e.demo.report import COUNTS, show_devices, show_teams, show_truth
 from tests.e2e.demo.services import READY_S, DemoError, Service, Stack
 from tests.e2e.demo.warehouse import LatencyWatch, ask, percentile
 from tests.emulator import Emulator
@@ -155,7 +155,7 @@ class Demo:
         assert self.closing is not None
         url = self.stack.warehouse_url
         show_devices(console, url)
-        sums = ask(url, CONSERVATION)[0]
+        sums = ask(url, COUNTS)[0]
         all_rows = ask(url, "SELECT sum(total) AS total, sum(total_ns) AS ns, count() AS rows FROM charges")[
             0
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 import urllib.error
@@ -63,4 +64,4 @@ def percentile(ascending: list[float], share: float) -> float | None:
     """Nearest-rank percentile; None of nothing."""
     if not ascending:
         return None
-    return ascending[min(len(ascending) - 1, int(share * len(ascending)))]
+    return ascending[max(0, math.ceil(share * len(ascending)) - 1)]
