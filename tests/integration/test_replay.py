@@ -190,6 +190,21 @@ def test_any_part_of_the_time_and_one_cluster_are_replayed_alike(charged: Charge
         assert found.windows >= 6
     nobody = compared(replace(charged.request, clusters=frozenset({"elsewhere"})), tmp_path / "nobody")
     assert nobody.windows == 0
+    done = called(charged, tmp_path, "--check", "--cluster", "elsewhere")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "nothing of a cluster 'elsewhere'" in " ".join(done.stderr.split())
+    assert list(tmp_path.glob("gpuledger/**/*.sqlite")) == []
+
+
+def test_one_process_says_how_far_it_is_within_a_partition_too(
+    charged: Charged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "TAKE_RECORDS", 10)
+    said: list[int] = []
+    done = replay(charged.request, tmp_path, 1, lambda progress: said.append(progress.read))
+    assert said == sorted(said)
+    assert len(set(said)) > 3 * PARTITIONS
+    assert said[-1] == done.read == done.total
 
 
 def test_a_replay_that_is_killed_goes_on_from_its_state(

@@ -24,9 +24,11 @@ from gpuledger.pricing import Prices, Teams
 from gpuledger.processor.charging import Configuration
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.replay import asked
+from gpuledger.replay import request as requests
 from gpuledger.replay.announcing import keep_plan, kept_plan, planned
 from gpuledger.replay.checking import Comparison, differences
 from gpuledger.replay.configurations import sides
+from gpuledger.replay.replay_topics import request_from_bytes, request_to_bytes
 from gpuledger.replay.request import Request
 from gpuledger.replay.show import money
 from gpuledger.replay.state import Position, State, Stored
@@ -171,6 +173,18 @@ def test_a_fingerprint_tells_requests_apart_and_not_where_kafka_is() -> None:
         replace(REQUEST, settings=ProcessorSettings(silence_s=1)),
     ]
     assert len({one.fingerprint for one in [REQUEST, *others]}) == len(others) + 1
+
+
+def test_what_one_version_began_no_other_goes_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_by_us = request_to_bytes(REQUEST)
+    State(tmp_path / "p.sqlite", REQUEST.fingerprint).close()
+    monkeypatch.setattr(requests, "CORE_VERSION", requests.CORE_VERSION + 1)
+    with pytest.raises(Refused, match="something else; give another --state"):
+        State(tmp_path / "p.sqlite", REQUEST.fingerprint)
+    with pytest.raises(Refused, match="another version of gpuledger"):
+        request_from_bytes(asked_by_us, REQUEST.bus)
 
 
 def test_what_can_not_be_replayed_is_said(tmp_path: Path) -> None:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gpuledger.bus import Incoming
-from gpuledger.bus.log import Log
+from gpuledger.bus.log import Log, Schemas
 from gpuledger.contract.errors import Refused
 from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.contract.windows import MINUTE_NS
+from gpuledger.processor.progress import TOLD_CLUSTER
 from gpuledger.processor.protocol import Lifetime, NodeProgress
 from gpuledger.processor.reading import NS_PER_MS, Decoder
+from gpuledger.processor.topics_read import TopicsReader
+from gpuledger.replay.configurations import Unheard
 from gpuledger.replay.lookback import earlier_statements
 from gpuledger.replay.request import Request
 
@@ -43,6 +46,7 @@ def beginning(
     request: Request,
     partition: int,
     log: Log,
+    schemas: Schemas,
     decoder: Decoder,
     headers_of: Callable[[Incoming], RecordHeaders],
     lifetimes: Sequence[tuple[NodeKey, Lifetime]],
@@ -52,7 +56,7 @@ def beginning(
     """``whole``: look through the log to its end for windows before the range. Raises Refused where the log
     does not reach back far enough."""
     rules, from_ns = request.settings.rules(), request.from_ns
-    first, end = offsets_to_read(request, partition, log)
+    first, end = offsets_to_read(request, partition, log, schemas)
     looked_to = end if whole else max(first, log.offset_at(TELEMETRY, partition, from_ns + LOOK_BEHIND_NS))
     alive = {key for key, life in lifetimes if (life.ended_ns or request.to_ns) > from_ns}
     earlier = earlier_statements(
@@ -66,22 +70,31 @@ def beginning(
     return Beginning(first, looked_to, progress, {key: start for key, (start, _) in earlier.items()})
 
 
-def offsets_to_read(request: Request, partition: int, log: Log) -> tuple[int, int]:
+def offsets_to_read(request: Request, partition: int, log: Log, schemas: Schemas) -> tuple[int, int]:
     """The offsets [first, end) that may hold records of the range. Raises Refused, see ``beginning``."""
     low, end = log.bounds(TELEMETRY, partition)
     since_ns = request.from_ns - request.settings.rules().ahead_ns
     first = max(low, min(log.offset_at(TELEMETRY, partition, since_ns), end))
-    if first == low > 0:
-        _check_kept(log, partition, low, since_ns)
+    if first == low > 0 and not (low == end and _is_deserted(log, schemas, partition, since_ns)):
+        check_kept(log, TELEMETRY, partition, since_ns, "replay from an archive, or a later time")
     return first, end
 
 
-def _check_kept(log: Log, partition: int, low: int, since_ns: int) -> None:
-    """What is computed from a part of its records must not pass for the whole."""
-    for message in log.read_range(TELEMETRY, partition, low, low):
+def _is_deserted(log: Log, schemas: Schemas, partition: int, since_ns: int) -> bool:
+    """Whether all that retention took of an empty partition had come before: gpu.progress says when each of
+    its nodes was heard last."""
+    written = TopicsReader(log, schemas, Unheard()).progress(partition)
+    heard = [record.last_append_ns for record in written if record.cluster != TOLD_CLUSTER]
+    return bool(heard) and max(heard) < since_ns
+
+
+def check_kept(log: Log, topic: str, partition: int, since_ns: int, otherwise: str) -> None:
+    """What follows from a part of its records must not pass for the whole. Raises Refused where retention
+    took what was appended since."""
+    low, _ = log.bounds(topic, partition)
+    for message in log.read_range(topic, partition, low, low):
         if message.timestamp_ms * NS_PER_MS <= since_ns:
             return
     raise Refused(
-        f"{TELEMETRY}/{partition} does not reach back to the beginning of the range any more: "
-        "replay from an archive, or a later time"
+        f"{topic}/{partition} does not reach back to the beginning of the range any more: {otherwise}"
     )

@@ -137,13 +137,17 @@ def replay(
                 read_recorded(request, number, directory)
         else:
             done = run_replay(request, directory, processes, told, read_recorded if reads_charges else None)
+    if cluster is not None and not done.windows:
+        _forget(state, directory)
+        raise Refused(
+            f"there is nothing of a cluster {cluster!r} in this range: is it spelt as its agents do?"
+        )
     answer, failed = _outcome(request, partitions, directory, modes, against, url, table, as_json)
     if as_json:
         print(json.dumps({**asdict(done), **answer}))
     else:
         _print_done(done)
-    if state is None:
-        shutil.rmtree(directory, ignore_errors=True)
+    _forget(state, directory)
     if failed:
         raise typer.Exit(EXIT_FAILED)
 
@@ -198,6 +202,12 @@ def _ask(yes: bool, as_json: bool) -> None:
         raise Refused("--json asks nobody: give --yes with it")
     if not yes:
         typer.confirm("This becomes the ledger, for everybody. Publish?", abort=True)
+
+
+def _forget(state: Path | None, directory: Path) -> None:
+    """What nobody asked to keep."""
+    if state is None:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _print_done(done: Progress) -> None:

@@ -65,6 +65,7 @@ class Computation:
         self._partition = partition
         self._keeper = keeper
         self._log = source.log
+        self._schemas = source.schemas
         self._partitions = source.log.partitions(TELEMETRY)
         self._decoder = Decoder(source.schemas)
         self._core = steady_core()
@@ -85,6 +86,7 @@ class Computation:
             self._request,
             self._partition,
             self._log,
+            self._schemas,
             self._decoder,
             self._headers,
             self._lifetimes,

@@ -33,7 +33,7 @@ def feed(request: Request, partition: int, topics: ReplayTopics, told: Callable[
         PartitionReader(request.bus, "gpuledger-replay") as reader,
         Producer(request.bus, "gpuledger-replay-feed") as producer,
     ):
-        first, end = offsets_to_read(request, partition, source.log)
+        first, end = offsets_to_read(request, partition, source.log, source.schemas)
         last = _last(reader, topics, partition)
         if isinstance(last, End):
             told(last.offset - first, last.offset - first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +19,17 @@ TAKE_BYTES = 32 << 20  # of records, before what is due is computed; decoded the
 
 
 class PartitionReplay:
-    """Owned by one thread, as are the state and the source, which stay the caller's. Raises Unavailable."""
+    """Owned by one thread, as are the state and the source, which stay the caller's. Raises Unavailable.
 
-    def __init__(self, request: Request, partition: int, source: Source, state: State) -> None:
+    ``went_on`` is called whenever more of it is computed and kept.
+    """
+
+    def __init__(
+        self, request: Request, partition: int, source: Source, state: State, went_on: Callable[[], None]
+    ) -> None:
         self._partition = partition
         self._state = state
+        self._went_on = went_on
         self._log = source.log
         self._computation = Computation(request, partition, source, state)
 
@@ -74,15 +81,17 @@ class PartitionReplay:
 
     def _work(self) -> None:
         while self._computation.round():
-            pass
+            self._went_on()
 
 
-def replay_partition(request: Request, partition: int, directory: Path) -> Position:
-    """Replay one partition, on from what its file in ``directory`` holds."""
+def replay_partition(
+    request: Request, partition: int, directory: Path, went_on: Callable[[], None] = lambda: None
+) -> Position:
+    """Replay one partition, on from what its file in ``directory`` holds; see PartitionReplay."""
     state = State(state_path(directory, partition), request.fingerprint)
     try:
         with Source(request) as source:
-            return PartitionReplay(request, partition, source, state).run()
+            return PartitionReplay(request, partition, source, state, went_on).run()
     finally:
         state.close()
 

@@ -19,7 +19,7 @@ from gpuledger.contract.records import Generation, PriceBookVersion, TeamMapVers
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor.protocol import LogRecord
 from gpuledger.processor.settings import ProcessorSettings
-from gpuledger.replay.request import Request
+from gpuledger.replay.request import Request, version
 from gpuledger.replay.state import Position
 
 ASKED, OVER = b"asked", b"over"
@@ -125,6 +125,7 @@ def position_from_bytes(data: bytes) -> tuple[Position, list[LogRecord]]:
 def request_to_bytes(request: Request) -> bytes:
     """What is asked, as JSON; where Kafka is and how to get in stays out of it."""
     said = {
+        "version": version(),
         "fingerprint": request.fingerprint,
         "from_ns": request.from_ns,
         "to_ns": request.to_ns,
@@ -142,6 +143,11 @@ def request_to_bytes(request: Request) -> bytes:
 def request_from_bytes(data: bytes, bus: BusAccess) -> Request:
     """Inverse of ``request_to_bytes``. Raises Refused where another version of gpuledger asks."""
     said: dict[str, Any] = json.loads(data)
+    if said.get("version") != version():
+        raise Refused(
+            f"the replay was asked for by another version of gpuledger ({said.get('version')}), "
+            f"and this is {version()}: start workers of the same"
+        )
     request = Request(
         said["from_ns"],
         said["to_ns"],
@@ -155,5 +161,5 @@ def request_from_bytes(data: bytes, bus: BusAccess) -> Request:
         tuple(Generation(**generation) for generation in said["generations"]),
     )
     if request.fingerprint != said["fingerprint"]:
-        raise Refused("the replay was asked for by another version of gpuledger; start its own workers")
+        raise Refused("the replay is not what was asked for: its id is that of another")
     return request

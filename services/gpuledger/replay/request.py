@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+from gpuledger import __version__
 from gpuledger.archive.log import ArchiveLog
 from gpuledger.archive.manifest import File
 from gpuledger.archive.schemas import ArchivedSchemas
@@ -12,8 +13,14 @@ from gpuledger.archive.store import open_store
 from gpuledger.bus import BusAccess, PartitionReader, SchemaRegistry
 from gpuledger.bus.log import Log, Schemas
 from gpuledger.contract.records import Generation, PriceBookVersion, TeamMapVersion
+from gpuledger.contract.revision import CORE_VERSION
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.processor.settings import ProcessorSettings
+
+
+def version() -> str:
+    """Of what computes: no other version goes on with a replay that this one began."""
+    return f"{__version__}, version {CORE_VERSION} of the charging rules"
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class Request:
         """The same for two requests that compute the same; where Kafka is and who asks does not count."""
         rules = self.settings.rules()
         asked = (
-            self.from_ns, self.to_ns, sorted(self.clusters), self.archive, self.prices, self.teams,
+            version(), self.from_ns, self.to_ns, sorted(self.clusters), self.archive, self.prices, self.teams,
             sorted(self.policy.items()), self.generations, rules,
             self.settings.window_s, sorted(self.settings.cluster_window_s.items()),
         )  # fmt: skip

@@ -60,7 +60,7 @@ def replay(
         spans = _spans(source.log)
     if processes == 1:
         for partition in range(len(spans)):
-            _raise(_one(request, partition, directory, then))
+            _raise(_one(request, partition, directory, then, lambda: told(_progress(directory, spans))))
             told(_progress(directory, spans))
         return _progress(directory, spans)
     context = multiprocessing.get_context("spawn")  # clients of Kafka do not survive a fork
@@ -80,11 +80,15 @@ def replay(
 
 
 def _one(
-    request: Request, partition: int, directory: Path, then: Callable[[Request, int, Path], None] | None
+    request: Request,
+    partition: int,
+    directory: Path,
+    then: Callable[[Request, int, Path], None] | None,
+    went_on: Callable[[], None] = lambda: None,
 ) -> _Failure | None:
     collect_seldom()
     try:
-        replay_partition(request, partition, directory)
+        replay_partition(request, partition, directory, went_on)
         if then is not None:
             then(request, partition, directory)
     except (UserError, Unavailable, GpuledgerError) as error:
