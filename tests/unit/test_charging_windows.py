@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpuledger.attribution import charge_window
+from gpuledger.attribution import charge_window, charge_windows
 from gpuledger.contract.columns import longs
 from gpuledger.contract.operations import Operation
-from gpuledger.contract.records import Holder, NodeLayout, Pod
+from gpuledger.contract.records import Holder, NodeLayout, Pod, encode
 from gpuledger.contract.rows import Flag
 from gpuledger.pricing import Teams
 from tests.support.charging import (
@@ -301,3 +301,22 @@ def test_tallies_and_calls_of_one_process_are_joined():
         outstanding_blocked_ns=longs([S]),
     )
     assert row_of(charge([HELD], [batch]), "x")["used_ns"] == 4 * S
+
+
+def test_columns_of_one_value_are_summed_as_they_are_beside_others():
+    """A window in which nothing failed, moved or was tallied keeps those columns once. Alone and beside one
+    with copies, failures, tallies and calls of an unknown device it is charged to the same byte."""
+    plain = Calls([X]).busy(1, 4).busy(6, 7)
+    other = Calls([X]).busy(0, 5)
+    other.call(Operation.COPY_HOST_TO_DEVICE, 5.5, 0.1, bytes=1 << 20)
+    other.call(Operation.LAUNCH_KERNEL, 6.0, result=700, launched_threads=64)
+    other.call(Operation.LAUNCH_KERNEL, 7.0, count=40, span_ns=S, launched_threads=64)
+    other.call(Operation.LAUNCH_KERNEL, 8.0, device=-1, launched_threads=64)
+    windows = [window([HELD], [calls.batch()]) for calls in (plain, other)]
+    together = [encode(one.record) for one in charge_windows(windows, prices(), Teams())]
+    assert together == [encode(charge_window(one, prices(), Teams()).record) for one in windows]
+    first, second = (row_of(charge_window(one, prices(), Teams()), "x") for one in windows)
+    assert (first["bytes_h2d"], first["api_errors"], first["launches"]) == (0, 0, 2)
+    assert (second["bytes_h2d"], second["api_errors"]) == (1 << 20, 1)
+    assert second["launches"] == 42  # of busy, the tally, and the one whose device is not known
+    assert first["synchronize_wait_ns"] == 4 * S

@@ -12,7 +12,7 @@ from gpuledger.attribution.charges import Charges, sums_of
 from gpuledger.attribution.devices import Slot, gpu_count, gpus_of, priced_node, slots_of
 from gpuledger.attribution.evidence import explain
 from gpuledger.attribution.frames import Frames
-from gpuledger.attribution.gather import Prepared, gather, prepare, resolve_unknown
+from gpuledger.attribution.gather import Prepared, gather, prepare
 from gpuledger.attribution.holding import Holding, keepers_of
 from gpuledger.attribution.meaning import MAX_PAIRS, check_pairs, check_window
 from gpuledger.attribution.outstanding import outstanding
@@ -25,6 +25,7 @@ from gpuledger.attribution.sharing import processor_sharing
 from gpuledger.attribution.silicon import Bools, Silicon, Stuck
 from gpuledger.attribution.timeline import Span, ordered, timeline
 from gpuledger.attribution.trace import Trace
+from gpuledger.attribution.unknown import resolve_unknown
 from gpuledger.attribution.usage import usage
 from gpuledger.attribution.views import Views, cells_of_pieces, device_lengths, sampled_holes
 from gpuledger.attribution.window import NodeWindow

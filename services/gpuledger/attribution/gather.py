@@ -117,7 +117,7 @@ class Prepared:
         if self._resident is None:
             self._resident = {}
             for state in self.records.holdings:
-                numbers = self.people.add(state.processes)
+                numbers = self.people.numbers_of(state.processes)
                 for process, place in zip(
                     state.resident_process.tolist(), state.resident_device.tolist(), strict=True
                 ):
@@ -151,7 +151,8 @@ def prepare(window: NodeWindow, records: Records, line: Timeline, devices: list[
 class Pass:
     """The windows of a pass and their event columns, one after the other.
 
-    ``time`` is ns since the start of the event's window; ``raw`` says whether the value is a single call.
+    ``time`` is ns since the start of the event's window; ``tallied`` says which values are no single calls,
+    None where all are. ``size``, ``result`` and ``count`` are read only.
     """
 
     windows: list[Prepared]
@@ -179,7 +180,7 @@ def gather(windows: Sequence[Prepared]) -> Pass:
     batches = [
         (prepared, batch) for prepared in windows for batch in prepared.records.events if len(batch.time_ns)
     ]
-    count = _joined(batch.count for _, batch in batches)
+    count = _laid([batch.count for _, batch in batches])
     lengths = np.array([len(batch.time_ns) for _, batch in batches], np.int64)
     origins = np.array([prepared.window.window_start_ns for prepared, _ in batches], np.int64)
     columns = Pass(
@@ -191,21 +192,30 @@ def gather(windows: Sequence[Prepared]) -> Pass:
         kind=KIND_OF_OPERATION.take(_joined(batch.operation for _, batch in batches), mode="clip"),
         time=_joined(batch.time_ns for _, batch in batches) - np.repeat(origins, lengths),
         duration=_joined(batch.duration_ns for _, batch in batches),
-        size=_joined(batch.bytes for _, batch in batches),
+        size=_laid([batch.bytes for _, batch in batches]),
         threads=_joined(batch.launched_threads for _, batch in batches),
-        result=_joined(batch.result for _, batch in batches),
+        result=_laid([batch.result for _, batch in batches]),
         count=count,
         tallied=None,
     )
-    span = _joined(batch.span_ns for _, batch in batches)
+    span = _laid([batch.span_ns for _, batch in batches])
     blind = np.array([not NEEDED_FOR_INTERVALS.isdisjoint(batch.missing) for _, batch in batches], bool)
-    tallied = (span > 0) | (count > 1) | np.repeat(blind, lengths)
-    columns.tallied = tallied if blind.any() or span.any() or tallied.any() else None
+    if blind.any() or span.any() or (count > 1).any():
+        columns.tallied = (span > 0) | (count > 1) | np.repeat(blind, lengths)
     return columns
 
 
 def _joined(columns: Iterable[Longs]) -> Longs:
     return np.concatenate([longs([]), *columns])
+
+
+def _laid(columns: Sequence[Longs]) -> Longs:
+    """As ``_joined``, of columns that have values; where all are one value, as results mostly are, it is
+    there once, for nobody to write to."""
+    first = columns[0][0] if columns else 0
+    if columns and all(column.min() == first == column.max() for column in columns):
+        return np.broadcast_to(first, (sum(map(len, columns)),))
+    return _joined(columns)
 
 
 def _pairs_of(batches: Sequence[tuple[Prepared, EventBatch]], lengths: Longs) -> Ints:
@@ -216,12 +226,18 @@ def _pairs_of(batches: Sequence[tuple[Prepared, EventBatch]], lengths: Longs) ->
     (process_at, process_of), (device_at, device_of) = (
         _tables(tables) for tables in zip(*known, strict=True)
     )
-    last = np.repeat(np.diff(process_at) - 1, lengths)
-    process = np.clip(_joined(batch.process for _, batch in batches), 0, last)
+    process = _joined(batch.process for _, batch in batches)
+    last = np.diff(process_at) - 1
+    if process.min() < 0 or process.max() > last.min():
+        process = np.clip(process, 0, np.repeat(last, lengths))
+    process += np.repeat(process_at[:-1], lengths)
+    found: Ints = process_of[process]
     device = _joined(batch.device for _, batch in batches)
-    device = np.where(device < 0, device + np.repeat(np.diff(device_at), lengths), device)
-    found: Ints = process_of[process + np.repeat(process_at[:-1], lengths)]
-    found += device_of[device + np.repeat(device_at[:-1], lengths)]
+    unknown = device < 0
+    if unknown.any():
+        device = np.where(unknown, device + np.repeat(np.diff(device_at), lengths), device)
+    device += np.repeat(device_at[:-1], lengths)
+    found += device_of[device]
     return found
 
 
@@ -238,7 +254,7 @@ def dictionaries(
     kept = {} if prepared.frame is None else prepared.frame.dictionaries
     found = kept.get((id(processes), id(devices)))  # of a frame, which keeps them alive
     if found is None:
-        numbers = prepared.people.add(processes)  # type: ignore[arg-type]
+        numbers = prepared.people.numbers_of(processes)  # type: ignore[arg-type]
         process_of = np.array([number * prepared.width for number in numbers], np.int32)
         known = prepared.device_numbers
         device_of = np.array(
@@ -257,41 +273,3 @@ def _pair_devices(windows: Sequence[Prepared], pairs: int) -> Ints:
             prepared.width, dtype=np.int32
         )
     return table
-
-
-def resolve_unknown(columns: Pass) -> None:
-    """Give calls whose device is not known to the only device that they can have been for.
-
-    That is the one device on which the process is known otherwise in the window; else the one that its
-    consumer holds. Where there are several, the calls stay with no device.
-    """
-    used = np.flatnonzero(np.bincount(columns.pair, minlength=columns.pairs)).tolist()
-    remap: dict[int, int] = {}
-    by_process: dict[tuple[int, int], set[int]] = {}
-    at = 0
-    for pair in used:
-        while pair >= columns.windows[at].first_pair + columns.windows[at].pairs:
-            at += 1
-        process, device = divmod(pair - columns.windows[at].first_pair, columns.windows[at].width)
-        by_process.setdefault((at, process), set()).add(device)
-    for (index, process), devices in by_process.items():
-        prepared = columns.windows[index]
-        if prepared.unknown not in devices:
-            continue
-        possible = devices - {prepared.unknown}
-        possible |= {number for number, there in prepared.resident.items() if process in there}
-        possible -= {prepared.unknown}
-        if not possible:
-            key = prepared.people.consumer(process)
-            possible = {
-                number
-                for number, device in enumerate(prepared.devices)
-                for piece in device.pieces
-                if any(item.consumer == key for item in piece.holding.entitlements)
-            }
-        if len(possible) == 1:
-            remap[prepared.pair(process, prepared.unknown)] = prepared.pair(process, min(possible))
-    if remap:
-        table = np.arange(columns.pairs, dtype=np.int32)
-        table[list(remap)] = list(remap.values())
-        columns.pair[:] = table[columns.pair]

@@ -37,8 +37,10 @@ def usage(columns: Pass) -> Usage:
     cells = columns.pairs * KINDS
     key = columns.pair * np.int32(KINDS) + columns.kind
     counts = _sum(key, None if columns.tallied is None else columns.count, cells).reshape(-1, KINDS)
-    volume = _sum(key, columns.size, cells).reshape(-1, KINDS)
-    waited = _sum(key, columns.duration, cells).reshape(-1, KINDS)
+    moving = np.flatnonzero(columns.size)
+    volume = _sum(key[moving], columns.size[moving], cells).reshape(-1, KINDS)
+    waiting = np.flatnonzero(columns.kind == WAIT)
+    waited = _sum(columns.pair[waiting], columns.duration[waiting], columns.pairs)
     threads = _sum(columns.pair, columns.threads, columns.pairs)
     launches = counts[:, LAUNCH]
     errors = np.zeros(columns.pairs, np.int64)
@@ -56,7 +58,7 @@ def usage(columns: Pass) -> Usage:
         volume[:, H2D],
         volume[:, D2H] + volume[:, D2H_WAIT],
         volume[:, D2D],
-        waited[:, WAIT],
+        waited,
         errors,
     )
 
