@@ -20,6 +20,7 @@ from gpuledger.contract.records import PeriodsVersion
 from gpuledger.contract.topics import PERIODS
 from gpuledger.contract.windows import NS_PER_S
 from tests.chaos import poison
+from tests.chaos.doings import end_at_once
 from tests.chaos.faults import Step
 from tests.chaos.interrupted import DIES_AFTER_S
 from tests.chaos.months import Amounts, Hour
@@ -166,7 +167,7 @@ class Changes(ABC):
     def end_commands(self) -> None:
         """SIGKILL to those that run."""
         for service in self._commands.values():
-            _end(service)
+            end_at_once(service)
         self._commands.clear()
 
     @property
@@ -200,19 +201,12 @@ class Changes(ABC):
     def _command(self, name: str, arguments: list[str], dies_after_s: float | None) -> None:
         """Run it beside all else; whoever still runs is killed first."""
         if name in self._commands:
-            _end(self._commands[name])
+            end_at_once(self._commands[name])
         env = dict(self.environment)
         if dies_after_s is not None:
             env[DIES_AFTER_S] = f"{dies_after_s:.3f}"
         self._commands[name] = Service(name, self.directory, arguments, env, "tests.chaos.interrupted")
         self._commands[name].begin()
-
-
-def _end(service: Service) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it has just ended
-        if service.running:
-            service.kill9()
-    service.stop()
 
 
 def steps(seed: int, seconds: float) -> list[Step]:

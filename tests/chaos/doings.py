@@ -20,13 +20,16 @@ from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import RecordId
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.localstack import Server
+from gpuledger.localstack.server import START_TIMEOUT_S
 from tests.chaos.disks import Disk
 from tests.chaos.links import Link
-from tests.chaos.service import Service
+from tests.chaos.service import Service, epochs_in
+from tests.chaos.settings import WINDOW_S
 from tests.chaos.stepped import set_step
 
 STEP_NS = 5_000_000_000  # two windows and a half: epochs share windows, and overlap
 NUMBER = re.compile(r"-[0-9.]+$")  # of a target among others of its kind
+TWIN_S = 2.0 * WINDOW_S  # of the work of a second agent
 AGAIN_RECORDS = 30  # of a partition: some windows of each node
 AGAIN_S = 5.0  # a broker that is away meanwhile is not waited for
 MOST_SPOOLED_BYTES = 1 << 30  # more than any agent here may keep
@@ -49,6 +52,7 @@ class Faults(ABC):
     """What came about of the faults of a seed, by fault and family of targets, or link."""
     spooled: set[RecordId]
     """Records that were in a spool when it was lost; some had been sent."""
+    _begun_twins = 0
 
     def note(self, what: str, name: str) -> None:
         """That a fault came about."""
@@ -61,6 +65,10 @@ class Faults(ABC):
     @abstractmethod
     def state_of(self, node: str) -> Path:
         """The directory of a node's agent."""
+
+    @abstractmethod
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Supervise until the condition holds; False where it does not in time."""
 
     @abstractmethod
     def reap(self, name: str) -> bool:
@@ -166,21 +174,30 @@ class Faults(ABC):
         its own, until `untwin`."""
         agent = self.targets[name]
         launched = self.state_of(name) / LAUNCHED_FILE
-        if not isinstance(agent, Service) or not launched.exists():
+        if not isinstance(agent, Service) or not launched.exists() or name in self.twins:
             return
         arguments = [*agent.arguments, "--launched-ns", launched.read_text().strip()]
         arguments[arguments.index("--state") + 1] = str(self.directory / f"twin-of-{name}")
         arguments += ["--locks", str(self.directory / "locks-of-twins")]
-        self.twins[name] = agent.like(f"twin-of-{name}", arguments)
+        self._begun_twins += 1
+        self.twins[name] = agent.like(f"twin-{self._begun_twins}-of-{name}", arguments)
         self.twins[name].begin()
         self.note("twin", name)
 
     def untwin(self, name: str) -> None:
-        """SIGKILL for the second one; what it had not sent is lost."""
-        if name in self.twins:
-            twin = self.twins.pop(name)
-            if twin.running:
-                twin.kill9()
+        """SIGKILL for the second one once it is at work, else it is left to `end_twins`. What it had not sent
+        is lost."""
+        if name in self.twins and epochs_in(self.twins[name].log_path):
+            end_at_once(self.twins.pop(name))
+
+    def end_twins(self) -> None:
+        """Those that were not at work when they were to end have their time now."""
+        twins = self.twins.values()
+        self.wait_until(lambda: all(epochs_in(twin.log_path) for twin in twins), START_TIMEOUT_S)
+        if twins:
+            self.wait_until(lambda: False, TWIN_S)
+        for name in list(self.twins):
+            end_at_once(self.twins.pop(name))
 
     def fill(self, name: str) -> None:
         """No room is left on a disk."""
@@ -202,6 +219,14 @@ class Faults(ABC):
     def accept(self, name: str) -> None:
         """Inserts pass again."""
         self.links[f"link-{name.partition('-')[2]}"].accept()
+
+
+def end_at_once(service: Service) -> None:
+    """SIGKILL, where it runs."""
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        if service.running:
+            service.kill9()
+    service.stop()
 
 
 def link_of_agent(number: int) -> str:

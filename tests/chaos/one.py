@@ -69,6 +69,7 @@ def one(world: World, seed: int, seconds: float, only: Sequence[str], say: Calla
     world.spooled.clear()
     before = happened.said(world.logs)
     _break(world, sorted([*faults, *beside], key=lambda step: step.at_s), seconds, say)
+    world.end_twins()
     verdict.happened += world.happened  # before the nodes are ended likewise
     say("no more faults; the nodes end")
     for name, phase in (("ending", end_nodes), ("resting", rest), ("judging", judge)):

@@ -9,6 +9,13 @@ from typing import NamedTuple
 
 from gpuledger.localstack import Server
 
+EPOCH_BEGINS = '"epoch_begins"'  # what an agent logs once it works
+
+
+def epochs_in(log: Path) -> int:
+    """How many lives an agent has begun, by its log."""
+    return log.read_text(errors="replace").count(EPOCH_BEGINS) if log.exists() else 0
+
 
 class Ended(NamedTuple):
     """A process of ours that ended without being asked to."""

@@ -19,9 +19,9 @@ from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
 from tests.chaos import budgets, listeners
 from tests.chaos.changes import Changes
 from tests.chaos.disks import Disk
-from tests.chaos.doings import Faults, link_of_agent
+from tests.chaos.doings import Faults, end_at_once, link_of_agent
 from tests.chaos.links import Link
-from tests.chaos.service import Ended, Service
+from tests.chaos.service import Ended, Service, epochs_in
 from tests.chaos.settings import APPLICATION, CLUSTER, PARTITIONS, SESSION_S, SILENCE_S, SINK_GROUP, WINDOW_S
 from tests.chaos.stepped import CLOCK
 from tests.chaos.tail import Tail
@@ -30,7 +30,6 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND_S = 240
 WAREHOUSE_DISK_BYTES = 1 << 30  # of memory, as far as it is used
 NODES_DISK_BYTES = 64 << 20
-EPOCH_BEGINS = '"epoch_begins"'  # what an agent logs once it works
 
 
 class World(Changes, Faults):
@@ -145,8 +144,8 @@ class World(Changes, Faults):
     @property
     def logs(self) -> list[Path]:
         """Of those that tell of faults: the sink, the agents and their twins."""
-        agents = [name for node in self.nodes for name in (node, f"twin-of-{node}")]
-        return [self.directory / f"{name}.log" for name in ("sink", *agents)]
+        agents = [log for node in self.nodes for log in self.directory.glob(f"*{node}.log")]
+        return [self.directory / "sink.log", *agents]
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -260,8 +259,8 @@ class World(Changes, Faults):
             if self.targets[name].running and name not in ("kafka", "registry", "warehouse"):
                 self.targets[name].kill9()
             self.targets[name].stop()
-        for name in list(self.twins):
-            self.untwin(name)
+        for twin in self.twins.values():
+            end_at_once(twin)
         self.end_commands()
         for link in self.links.values():
             link.close()
@@ -281,11 +280,6 @@ class World(Changes, Faults):
         self.ended.append(ended)
         server.stop()
         return True
-
-
-def epochs_in(log: Path) -> int:
-    """How many lives an agent has begun, by its log."""
-    return log.read_text(errors="replace").count(EPOCH_BEGINS) if log.exists() else 0
 
 
 def _run(arguments: Sequence[str], env: Mapping[str, str]) -> None:

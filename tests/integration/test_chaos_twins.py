@@ -13,7 +13,8 @@ import pytest
 from gpuledger.agent.lifetime import LAUNCHED_FILE
 from gpuledger.localstack import free_port
 from tests.chaos import happened
-from tests.chaos.world import World, epochs_in
+from tests.chaos.service import epochs_in
+from tests.chaos.world import World
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -32,8 +33,8 @@ def world(tmp_path: Path) -> Iterator[World]:
         world.revive(node)
     until(lambda: all(world.epochs(node) for node in world.nodes))
     yield world
+    world.end_twins()
     for node in world.nodes:
-        world.untwin(node)
         world.kill(node)
     for link in world.links.values():
         link.close()
@@ -44,11 +45,14 @@ def test_a_second_agent_of_a_node_works_beside_the_first(world: World) -> None:
     until((world.state_of(node) / LAUNCHED_FILE).exists)
     world.twin(node)
     twin = world.twins[node]
+    world.untwin(node)  # too early: it has said nothing
+    assert world.twins == {node: twin}
     until(lambda: epochs_in(twin.log_path) or not twin.running)
     assert twin.running, twin.said()
     assert world.targets[node].running
     world.untwin(node)
     until(lambda: not twin.running)
+    assert not world.twins
     assert world.happened["twin node"] == 1
 
 
