@@ -117,7 +117,7 @@ class Prepared:
         if self._resident is None:
             self._resident = {}
             for state in self.records.holdings:
-                numbers = self.people.numbers_of(state.processes)
+                numbers = self.people.add(state.processes)
                 for process, place in zip(
                     state.resident_process.tolist(), state.resident_device.tolist(), strict=True
                 ):
