@@ -22,7 +22,8 @@
 //   uuids        (token, ordinal) -> what the process was told
 //   tallies      (token, function, cgroup, result, operation, ordinal) -> sums of the calls that made no record
 //   outstanding  (token, ordinal) -> since when a tallied process has work outstanding (busy.h)
-// Entries of the last six whose token is dead are swept by user space: a token never comes back.
+//   captures     (token, stream or event) -> the capture that it is part of (capture.h)
+// Entries of the last seven whose token is dead are swept by user space: a token never comes back.
 // And whatever processes do:
 //   gone_cgroups paths of the cgroups that were removed last (cgroups.h)
 
@@ -33,6 +34,7 @@
 #include "memory.h"
 #include "launch.h"
 #include "copy.h"
+#include "capture.h"
 #include "busy.h"
 #include "tally.h"
 #include "cgroups.h"
@@ -75,6 +77,8 @@ PROBE int enter_call(struct pt_regs *ctx)
     }
     if (effect == EFFECT_FREE)
         take_allocation(id >> 32, COOKIE(cookie, SPACE), call);
+    if (effect == EFFECT_END_CAPTURE) // already here: it is over also where that is an error
+        end_capture(id >> 32, stream_handle(cookie, id, call->stream));
     return 0;
 }
 
@@ -150,11 +154,13 @@ PROBE int leave(struct pt_regs *ctx)
 
     u64 effect = COOKIE(cookie, EFFECT);
     s32 ordinal = call->ordinal;
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
+    int captured = process && !result && is_captured(process, id, effect, call, now_ns);
     if (effect >= EFFECT_ALLOCATE && effect <= EFFECT_FREE)
-        ordinal = change_memory(thread, pid, effect, result, call);
+        ordinal = change_memory(thread, pid, effect, captured || result, call);
     else if (effect >= EFFECT_CREATE_CONTEXT && effect <= EFFECT_DESTROY_CONTEXT && !result)
         ordinal = change_context(thread, pid, effect, call);
-    else if (effect == EFFECT_READ_UUID || effect == EFFECT_RETAIN_PHYSICAL) {
+    else if (effect >= EFFECT_READ_UUID && effect <= EFFECT_END_CAPTURE) {
         if (!result && effect == EFFECT_READ_UUID)
             read_uuid(pid, call);
         if (!result && effect == EFFECT_RETAIN_PHYSICAL)
@@ -165,6 +171,10 @@ PROBE int leave(struct pt_regs *ctx)
         return 0;
     } else if (ordinal == UNKNOWN_ORDINAL)
         ordinal = current_ordinal(thread, pid);
+    if (captured) {
+        call->operation = OPERATION_CAPTURE;
+        call->bytes = call->launched_threads = 0;
+    }
     tell_call(thread, id, call, result, ordinal, now_ns);
     return 0;
 }

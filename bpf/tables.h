@@ -50,6 +50,7 @@ struct process {
     u64 tallied_since_ns;  // 0: each call makes a record
     u64 tallied_before;    // it was tallied at some time: `busy` may know of it
     u64 tallies;           // entries that it has in the table of tallies
+    s64 captures;          // streams on which it has begun a capture and not ended it
 };
 
 struct context_key {
@@ -73,6 +74,17 @@ struct allocation {
     s32 ordinal;
     u32 counted;           // whether it is part of resident
     u64 references;        // further handles to physical memory: so many releases give nothing back
+};
+
+struct capture_key {
+    u64 token;
+    u64 handle;
+    u64 is_event;          // else a stream
+};
+
+struct capture {
+    u64 origin;            // the stream that it was begun on
+    u64 since_ns;
 };
 
 struct rates {
@@ -144,6 +156,7 @@ HASH(resident, struct resident_key, s64, MAX_CONTEXTS);
 HASH(uuids, struct resident_key, struct uuid, MAX_CONTEXTS);
 HASH(allocations, struct allocation_key, struct allocation, MAX_ALLOCATIONS);
 ARRAY(rates, struct rates);
+HASH(captures, struct capture_key, struct capture, MAX_CONTEXTS);
 HASH(tallies, struct tally_key, struct tally, MAX_TALLIES);
 HASH(outstanding, struct resident_key, struct busy, MAX_CONTEXTS);
 ARRAY(gone_cgroup, struct gone_cgroup);

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from ctypes import addressof, c_uint64
 
-from tests.emulator.every_queued import queued, queued_copies
+from tests.emulator.every_queued import captures, queued, queued_copies
 from tests.emulator.every_thread import (
     ARRAY,
     BAD_CALLS,
@@ -230,6 +230,7 @@ def work(said: dict[int, list[Row]], device: int) -> None:
     described_copies(thread)
     queued_copies(thread)
     queued(thread)
+    captures(thread)
     waits(thread)
     blocks(thread, device)
     contexts(thread, device)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from ctypes import addressof, byref, c_uint64
 
-from tests.emulator.every_thread import HOST_FUNCTION, STALE, Arguments, N, Thread
+from tests.emulator.every_thread import BAD_CALLS, HOST_FUNCTION, OK_CALLS, STALE, Arguments, N, Thread, cuda
 
 
 def queued_copies(t: Thread) -> None:
@@ -49,3 +50,35 @@ def queued(t: Thread) -> None:
         t.times(name, [STALE, 0, 1, stream], [STALE, 0, 0, stream], suffix="_ptsz")
     for name in ("cuCtxRecordEvent", "cuCtxWaitEvent", "cuGreenCtxRecordEvent", "cuGreenCtxWaitEvent"):
         t.times(name, [t.home, t.event], [0, t.event])
+
+
+def captures(t: Thread) -> None:
+    """Captures that begin and end, with nothing in them; streams that end."""
+    out, stream = addressof(t.out), t.stream
+    graph = c_uint64()
+    cuda().cuGraphCreate(byref(graph), 0)
+    ends: list[tuple[str, Arguments]] = [("cuStreamEndCapture", [out]), ("cuStreamEndCapture_ptsz", [out])]
+    into = [graph.value, 0, 0, 0, 0]
+    pairs: list[tuple[str, Arguments, tuple[str, Arguments]]] = [
+        ("cuStreamBeginCapture", [], ends[0]),
+        ("cuStreamBeginCapture_ptsz", [], ends[1]),
+        ("cuStreamBeginCapture_v2", [0], ends[0]),
+        ("cuStreamBeginCapture_v2_ptsz", [0], ends[1]),
+        ("cuStreamBeginCaptureToGraph", into, ends[0]),
+        ("cuStreamBeginCaptureToGraph_ptsz", into, ends[1]),
+        ("cuStreamBeginCaptureToCig", [STALE], ("cuStreamEndCaptureToCig", [])),
+        ("cuStreamBeginRecaptureToGraph", [0, graph.value, 0, 0], ends[0]),
+    ]
+    for begin, tail, (end, end_tail) in pairs:
+        for _ in range(OK_CALLS):
+            t.call(begin, [stream, *tail], True)
+            t.call(end, [stream, *end_tail], True)
+        for _ in range(BAD_CALLS):
+            t.call(begin, [0, *tail], False)
+            t.call(end, [stream, *end_tail], False)
+    for _ in range(OK_CALLS):
+        made = c_uint64()
+        cuda().cuStreamCreate(byref(made), 0)
+        t.call("cuStreamDestroy_v2", [made.value], True)
+    for _ in range(BAD_CALLS):
+        t.call("cuStreamDestroy_v2", [0], False)

@@ -19,6 +19,8 @@ class Operation(IntEnum):
     LAUNCH_GRAPH = 3
     LAUNCH_HOST_FUNCTION = 4
     UPLOAD_GRAPH = 5
+    CAPTURE = 6
+    """Whatever it is, it was recorded into a graph and did not run."""
     # device memory
     ALLOCATE_DEVICE = 10
     ALLOCATE_MANAGED = 11

@@ -25,6 +25,7 @@ typedef unsigned u32;
 
 #define PREFETCH_BATCH                                                                                               \
     ptr *p, size_t *sizes, size_t n, void *places, size_t *indices, size_t count, unsigned long long flags, han stream
+#define CAPTURE_INTO (han stream, han graph, const han *after, const void *edges, size_t n, int mode)
 #define SEMAPHORES (const han *list, const void *parameters, u32 n, han stream)
 
 struct location { /* CUmemLocation */
@@ -131,6 +132,14 @@ struct location { /* CUmemLocation */
     TWIN(X, cuStreamWaitValue64_v2, _ptsz, (han stream, ptr p, uint64_t value, u32 flags), )                         \
     TWIN(X, cuSignalExternalSemaphoresAsync, _ptsz, SEMAPHORES, )                                                    \
     TWIN(X, cuWaitExternalSemaphoresAsync, _ptsz, SEMAPHORES, )                                                      \
+    TWIN(X, cuStreamBeginCapture, _ptsz, (han stream), )                                                             \
+    TWIN(X, cuStreamBeginCapture_v2, _ptsz, (han stream, int mode), )                                                \
+    TWIN(X, cuStreamBeginCaptureToGraph, _ptsz, CAPTURE_INTO, )                                                      \
+    X(cuStreamBeginCaptureToCig, (han stream, void *parameters), )                                                   \
+    X(cuStreamBeginRecaptureToGraph, (han stream, int mode, han graph, void *f, void *data), )                       \
+    TWIN(X, cuStreamEndCapture, _ptsz, (han stream, han * graph), )                                                  \
+    X(cuStreamEndCaptureToCig, (han stream), )                                                                       \
+    X(cuStreamDestroy_v2, (han stream), )                                                                            \
     X(cuCtxRecordEvent, (han context, han event), )                                                                  \
     X(cuCtxWaitEvent, (han context, han event), )                                                                    \
     X(cuGreenCtxRecordEvent, (han context, han event), )                                                             \

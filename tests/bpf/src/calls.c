@@ -165,6 +165,7 @@ static void regions(void)
 }
 
 #include "queued.h"
+#include "captured.h"
 
 static void waits(void)
 {
@@ -288,6 +289,7 @@ int main(int count, char **arguments)
     more_copies();
     regions();
     queued();
+    captures();
     waits();
     memory();
     contexts();

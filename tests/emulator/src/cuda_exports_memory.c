@@ -18,14 +18,12 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned f
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, void *stream)
 {
-    (void)stream;
-    return memory_allocate(MEMORY_DEVICE, bytes, (uint64_t *)address);
+    return memory_allocate_on(stream, bytes, (uint64_t *)address);
 }
 
 EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t bytes, void *stream)
 {
-    (void)stream;
-    return memory_allocate(MEMORY_DEVICE, bytes, (uint64_t *)address);
+    return memory_allocate_on(stream, bytes, (uint64_t *)address);
 }
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address)

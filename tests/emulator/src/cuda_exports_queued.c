@@ -28,7 +28,7 @@ struct decompressed { /* CUmemDecompressParams */
 
 static int known(void *stream)
 {
-    int result = stream_query(stream);
+    int result = stream_is_captured(stream) ? CUDA_SUCCESS : stream_query(stream);
     return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
 }
 

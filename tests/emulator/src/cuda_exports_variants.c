@@ -42,14 +42,12 @@ EXPORT CUresult cuDeviceGetDefaultMemPool(void **pool, CUdevice ordinal)
 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, void *pool, void *stream)
 {
-    (void)stream;
-    return pool ? memory_allocate(MEMORY_DEVICE, bytes, (uint64_t *)address) : CUDA_ERROR_INVALID_VALUE;
+    return pool ? memory_allocate_on(stream, bytes, (uint64_t *)address) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *address, size_t bytes, void *pool, void *stream)
 {
-    (void)stream;
-    return pool ? memory_allocate(MEMORY_DEVICE, bytes, (uint64_t *)address) : CUDA_ERROR_INVALID_VALUE;
+    return pool ? memory_allocate_on(stream, bytes, (uint64_t *)address) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* Of the current context's device only. */
@@ -173,7 +171,7 @@ TWIN(cuMemcpyBatchAsync, _ptsz,
 
 /* --- twins for the per-thread default stream, and waiting --- */
 TWIN(cuStreamWaitEvent, _ptsz, (void *stream, void *event, unsigned flags),
-     ((void)stream, (void)flags, event_query(event) == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_HANDLE : 0))
+     ((void)flags, stream_wait_event(stream, event)))
 
 TWIN(cuEventRecordWithFlags, _ptsz, (void *event, void *stream, unsigned flags),
      ((void)flags, event_record(event, stream)))

@@ -16,10 +16,14 @@ enum cuda_result {
     CUDA_ERROR_INVALID_DEVICE = 101,
     CUDA_ERROR_INVALID_CONTEXT = 201,
     CUDA_ERROR_INVALID_HANDLE = 400,
+    CUDA_ERROR_ILLEGAL_STATE = 401,
     CUDA_ERROR_NOT_FOUND = 500,
     CUDA_ERROR_NOT_READY = 600,
     CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
     CUDA_ERROR_NOT_SUPPORTED = 801,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+    CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+    CUDA_ERROR_CAPTURED_EVENT = 907,
     CUDA_ERROR_UNKNOWN = 999, /* gpud has gone */
 };
 
@@ -67,5 +71,13 @@ int event_destroy(void *event);
 int event_record(void *event, void *stream);
 int event_wait(void *event);
 int event_query(void *event);
+
+struct graph;
+struct graph *graph_new(void);
+bool stream_is_captured(void *stream);
+int capture_begin(void *stream, struct graph *graph);
+int capture_end(void *stream, struct graph **graph);
+int memory_allocate_on(void *stream, uint64_t bytes, uint64_t *address);
+int stream_wait_event(void *stream, void *event);
 
 #endif

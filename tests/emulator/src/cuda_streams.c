@@ -11,6 +11,7 @@ struct event {
     uint32_t magic;
     struct context *context;
     uint64_t after_launch, copies_done_ns;
+    struct capture *capture;
 };
 
 int stream_find(void *handle, struct stream **stream)
@@ -26,7 +27,7 @@ int stream_create(void **handle)
     if (result || !handle)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     struct stream *stream = calloc(1, sizeof *stream);
-    *stream = (struct stream){STREAM_MAGIC, context, 0, 0};
+    *stream = (struct stream){STREAM_MAGIC, context, 0, 0, NULL};
     *handle = stream;
     return CUDA_SUCCESS;
 }
@@ -45,6 +46,8 @@ int stream_wait(void *handle)
 {
     struct stream *stream;
     int result = stream_find(handle, &stream);
+    if (!result && graph_of(stream))
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (result || !stream)
         return result ? result : wait_all();
     result = wait_for_launch(stream->context, stream->last_launch);
@@ -62,6 +65,8 @@ int stream_query(void *handle)
 {
     struct stream *stream;
     int result = stream_find(handle, &stream);
+    if (!result && graph_of(stream))
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (result)
         return result;
     if (stream)
@@ -78,6 +83,15 @@ static int find_event(void *handle, struct event **event)
     return handle && (*event)->magic == EVENT_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+int event_capture(void *handle, struct capture **capture)
+{
+    struct event *event;
+    int result = find_event(handle, &event);
+    if (!result)
+        *capture = event->capture;
+    return result;
+}
+
 int event_create(void **handle)
 {
     struct context *context = context_current();
@@ -85,7 +99,7 @@ int event_create(void **handle)
     if (result || !handle)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     struct event *event = calloc(1, sizeof *event);
-    *event = (struct event){EVENT_MAGIC, context, 0, 0};
+    *event = (struct event){EVENT_MAGIC, context, 0, 0, NULL};
     *handle = event;
     return CUDA_SUCCESS;
 }
@@ -111,6 +125,7 @@ int event_record(void *handle, void *stream_handle)
         result = stream ? context_check(event->context) : last_launch(event->context, &number);
     if (result)
         return result;
+    event->capture = graph_of(stream) ? stream->capture : NULL;
     event->after_launch = stream ? stream->last_launch : number;
     event->copies_done_ns = stream ? stream->copies_done_ns : copies_done_ns();
     return CUDA_SUCCESS;
@@ -120,6 +135,8 @@ int event_wait(void *handle)
 {
     struct event *event;
     int result = find_event(handle, &event);
+    if (!result && event->capture)
+        result = CUDA_ERROR_CAPTURED_EVENT;
     if (!result)
         result = wait_for_launch(event->context, event->after_launch);
     return result ? result : wait_for_copies(event->copies_done_ns);

@@ -142,6 +142,8 @@ int launch(const void *function, uint64_t blocks, uint64_t block_threads, void *
         return CUDA_ERROR_INVALID_VALUE;
     if (!function)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (graph_of(stream))
+        return graph_add_launch(graph_of(stream), function, blocks, block_threads, parameters);
     struct work work = work_of(context->device, blocks, block_threads, parameters);
     for (;;) {
         if ((result = enter(context)))
@@ -167,6 +169,8 @@ int copy_start(uint64_t bytes, uint64_t bytes_per_s, void *handle)
         result = stream_find(handle, &stream);
     if (result)
         return result;
+    if (graph_of(stream))
+        return graph_add_copy(graph_of(stream), bytes, bytes_per_s);
     uint64_t span_ns = COPY_OVERHEAD_NS + (uint64_t)((double)bytes * NS_PER_S / (double)bytes_per_s);
     uint64_t now_ns = monotonic_ns(), end_ns = copies_done_ns(), next_ns;
     do

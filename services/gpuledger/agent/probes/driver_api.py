@@ -195,14 +195,35 @@ def _waits() -> list[Symbol]:
         Symbol("cuEventSynchronize", op.SYNCHRONIZE_EVENT),
         *_with_twin("_ptsz", Symbol("cuStreamQuery", op.QUERY_STREAM, effect=Effect.QUERY, stream=1)),
         Symbol("cuEventQuery", op.QUERY_EVENT, effect=Effect.QUERY),
-        *_with_twin("_ptsz", Symbol("cuEventRecord", op.RECORD_EVENT, stream=2)),
-        *_with_twin("_ptsz", Symbol("cuEventRecordWithFlags", op.RECORD_EVENT, stream=2)),
-        *_with_twin("_ptsz", Symbol("cuStreamWaitEvent", op.WAIT_EVENT, stream=1)),
+        *(
+            twin
+            for name in ("cuEventRecord", "cuEventRecordWithFlags")
+            for twin in _with_twin(
+                "_ptsz", Symbol(name, op.RECORD_EVENT, effect=Effect.RECORD_EVENT, pointer=1, stream=2)
+            )
+        ),
+        *_with_twin(
+            "_ptsz",
+            Symbol("cuStreamWaitEvent", op.WAIT_EVENT, effect=Effect.AWAIT_EVENT, pointer=2, stream=1),
+        ),
         Symbol("cuCtxRecordEvent", op.RECORD_EVENT),
         Symbol("cuCtxWaitEvent", op.WAIT_EVENT),
         Symbol("cuGreenCtxRecordEvent", op.RECORD_EVENT),
         Symbol("cuGreenCtxWaitEvent", op.WAIT_EVENT),
     ]
+
+
+def _captures() -> list[Symbol]:
+    """Where streams begin and end to be recorded into graphs."""
+    op, begin, end = Operation.CAPTURE, Effect.BEGIN_CAPTURE, Effect.END_CAPTURE
+    names = ("cuStreamBeginCapture", "cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph")
+    found = [twin for name in names for twin in _with_twin("_ptsz", Symbol(name, op, effect=begin, stream=1))]
+    for name in ("cuStreamBeginCaptureToCig", "cuStreamBeginRecaptureToGraph"):
+        found.append(Symbol(name, op, effect=begin, stream=1))
+    found += _with_twin("_ptsz", Symbol("cuStreamEndCapture", op, effect=end, stream=1))
+    for name in ("cuStreamEndCaptureToCig", "cuStreamDestroy_v2"):
+        found.append(Symbol(name, op, effect=end, stream=1))
+    return found
 
 
 def _values() -> list[Symbol]:
@@ -249,6 +270,7 @@ SYMBOLS: Final[tuple[Symbol, ...]] = (
     *_array_copies(),
     *_described_copies(),
     *_waits(),
+    *_captures(),
     *_values(),
     *_contexts(),
 )

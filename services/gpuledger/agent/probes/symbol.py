@@ -28,9 +28,16 @@ class Effect(IntEnum):
     """Asks whether work is done: "not ready" is counted, not recorded."""
     READ_UUID = 12
     RETAIN_PHYSICAL = 13
+    BEGIN_CAPTURE = 14
+    END_CAPTURE = 15
+    """At the entry already, and whether it succeeds or not. Also where the stream itself ends."""
+    RECORD_EVENT = 16
+    AWAIT_EVENT = 17
 
 
-SILENT: Final = frozenset({Effect.READ_UUID, Effect.RETAIN_PHYSICAL})
+SILENT: Final = frozenset(
+    {Effect.READ_UUID, Effect.RETAIN_PHYSICAL, Effect.BEGIN_CAPTURE, Effect.END_CAPTURE}
+)
 """They ask nothing of a device: what they tell is kept, no record is made."""
 
 
@@ -88,3 +95,8 @@ class Symbol:
     resident: bool = False
     space: Space = Space.DEVICE
     dimensions: int = 0
+
+    @property
+    def per_thread(self) -> bool:
+        """Whether no stream means the default stream that each thread has of its own."""
+        return self.name.endswith("_ptsz")

@@ -42,7 +42,7 @@ __all__ = [
 
 _COOKIE_FIELDS: Final = (
     ("operation", 16),
-    ("effect", 4),
+    ("effect", 5),
     ("bytes", 3),
     ("scale", 2),
     ("rows", 3),
@@ -53,6 +53,7 @@ _COOKIE_FIELDS: Final = (
     ("resident", 1),
     ("space", 2),
     ("dimensions", 2),
+    ("per_thread", 1),
 )
 """(field of `Symbol`, bits), from bit 0 upwards. The rest of the 64 bits is the number of the symbol."""
 
@@ -127,6 +128,7 @@ class Limits:
             "uuids": self.contexts,
             "allocations": self.allocations,
             "tallies": self.tallies,
+            "captures": self.contexts,
             "outstanding": self.contexts,
         }
 
@@ -171,7 +173,8 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
         shift += bits
     defines |= {f"EFFECT_{e.name}": e.value for e in Effect}
     defines |= {f"SPACE_{s.name}": s.value for s in Space}
-    defines |= {f"OPERATION_{o.name}": o.value for o in Operation if o.name.startswith(("COPY_", "IOCTL_"))}
+    named = ("COPY_", "IOCTL_", "CAPTURE")
+    defines |= {f"OPERATION_{o.name}": o.value for o in Operation if o.name.startswith(named)}
     loss_names = [f.name for f in fields(Losses)]
     defines |= {f"LOSS_{name.upper()}": index for index, name in enumerate(loss_names)}
     for index, name in enumerate(COUNTS, len(loss_names)):
