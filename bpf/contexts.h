@@ -27,22 +27,6 @@ static __always_inline s32 current_ordinal(struct thread *thread, u32 pid)
     return (s32)((u64)sum / (u64)known);
 }
 
-static __always_inline void add_context(struct process *process, u64 context, s32 ordinal)
-{
-    struct context_key key = {.token = process->token, .context = context};
-    s64 value = ordinal;
-    if (bpf_map_lookup_elem(&contexts, &key))
-        return;
-    if (bpf_map_update_elem(&contexts, &key, &value, BPF_NOEXIST)) {
-        if (!bpf_map_lookup_elem(&contexts, &key))
-            count(LOSS_CONTEXTS_FULL);
-        return;
-    }
-    __sync_fetch_and_add(&process->contexts, 1);
-    __sync_fetch_and_add(&process->ordinal_sum, value);
-    __sync_fetch_and_add(&process->square_sum, value * value);
-}
-
 static __always_inline void remove_context(struct process *process, u64 context)
 {
     struct context_key key = {.token = process->token, .context = context};
@@ -55,6 +39,46 @@ static __always_inline void remove_context(struct process *process, u64 context)
     __sync_fetch_and_add(&process->contexts, -1);
     __sync_fetch_and_add(&process->ordinal_sum, -value);
     __sync_fetch_and_add(&process->square_sum, -(value * value));
+}
+
+static __always_inline void add_context(struct process *process, u64 context, s32 ordinal)
+{
+    struct context_key key = {.token = process->token, .context = context};
+    s64 value = ordinal;
+    s64 *known = bpf_map_lookup_elem(&contexts, &key);
+    if (known && *known == value)
+        return;
+    if (known) // one that ended unseen, and whose address is another's now
+        remove_context(process, context);
+    if (bpf_map_update_elem(&contexts, &key, &value, BPF_NOEXIST)) {
+        if (!bpf_map_lookup_elem(&contexts, &key))
+            count(LOSS_CONTEXTS_FULL);
+        return;
+    }
+    __sync_fetch_and_add(&process->contexts, 1);
+    __sync_fetch_and_add(&process->ordinal_sum, value);
+    __sync_fetch_and_add(&process->square_sum, value * value);
+}
+
+// The context of a green context is destroyed with it: under the complement of the one's handle is the other's.
+static __always_inline void convert_context(struct process *process, u64 green, u64 context, s32 ordinal)
+{
+    struct context_key key = {.token = process->token, .context = ~green};
+    s64 value = context;
+    if (bpf_map_update_elem(&contexts, &key, &value, BPF_ANY))
+        count(LOSS_CONTEXTS_FULL);
+    add_context(process, context, ordinal);
+}
+
+static __always_inline void remove_converted(struct process *process, u64 green)
+{
+    struct context_key key = {.token = process->token, .context = ~green};
+    s64 *context = bpf_map_lookup_elem(&contexts, &key);
+    if (!context)
+        return;
+    u64 converted = *context;
+    bpf_map_delete_elem(&contexts, &key);
+    remove_context(process, converted);
 }
 
 static __always_inline void set_top(struct thread *thread, u32 depth, u64 context, s32 ordinal)
@@ -93,6 +117,13 @@ static __always_inline s32 change_context(struct thread *thread, u32 pid, u64 ef
             thread->context_depth -= 1;
         return ordinal;
     }
+    if (effect == EFFECT_CONVERT_CONTEXT) {
+        bpf_probe_read_user(&context, sizeof(context), (void *)call->pointer);
+        ordinal = ordinal_of_context(process, call->function);
+        if (ordinal != UNKNOWN_ORDINAL)
+            convert_context(process, call->function, context, ordinal);
+        return ordinal;
+    }
     ordinal = ordinal_of_context(process, context);
     if (effect == EFFECT_PUSH_CONTEXT)
         push_context(thread, context, ordinal);
@@ -108,6 +139,7 @@ static __always_inline s32 change_context(struct thread *thread, u32 pid, u64 ef
     }
     if (effect == EFFECT_DESTROY_CONTEXT) {
         remove_context(process, context);
+        remove_converted(process, context);
         u32 depth = thread->context_depth;
         if (depth > 0 && depth <= MAX_CONTEXT_STACK
             && context_at(thread, depth - 1)->context == context)

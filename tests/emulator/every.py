@@ -208,6 +208,14 @@ def contexts(t: Thread, device: int) -> None:
     for _ in range(BAD_CALLS):
         t.call("cuCtxPopCurrent_v2", [out], False)
     t.call("cuCtxSetCurrent", [t.home], True)
+    for _ in range(OK_CALLS):
+        green = t.call("cuGreenCtxCreate", [out, STALE, device, 1], True)
+        t.call("cuCtxFromGreenCtx", [out, green], True)
+        t.call("cuGreenCtxDestroy", [green], True)
+    for _ in range(BAD_CALLS):
+        t.call("cuGreenCtxCreate", [out, STALE, NOWHERE, 1], False)
+        t.call("cuCtxFromGreenCtx", [out, 0], False)
+        t.call("cuGreenCtxDestroy", [0], False)
     for name in ("cuDeviceGetUuid", "cuDeviceGetUuid_v2"):
         t.times(name, [addressof(t.host), device], [addressof(t.host), NOWHERE])
 

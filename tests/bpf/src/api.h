@@ -150,6 +150,9 @@ struct location { /* CUmemLocation */
     X(cuCtxCreate_v2, (han * out, u32 flags, int device), *out = (han)fresh())                                       \
     X(cuCtxCreate_v3, (han * out, void *affinity, int n, u32 flags, int device), *out = (han)fresh())                \
     X(cuCtxCreate_v4, (han * out, void *parameters, u32 flags, int device), *out = (han)fresh())                     \
+    X(cuGreenCtxCreate, (han * out, void *resources, int device, u32 flags), *out = (han)fresh())                    \
+    X(cuCtxFromGreenCtx, (han * out, han green), *out = (han)((uintptr_t)green + 64))                                \
+    X(cuGreenCtxDestroy, (han green), )                                                                              \
     X(cuDevicePrimaryCtxRetain, (han * out, int device), *out = (han)(uintptr_t)(0x1000 + device))                   \
     X(cuCtxSetCurrent, (han context), )                                                                              \
     X(cuCtxPushCurrent_v2, (han context), )                                                                          \

@@ -238,39 +238,7 @@ static void memory(void)
     ALLOCATE_AND_FREE(void *, cuMemHostAlloc, n, n, HOME, cuMemFreeHost, NULL, LIST(&block, n, 0), LIST(block))
 }
 
-/* What is current decides which device a call goes to; a free goes to the device of its allocation. */
-static void contexts(void)
-{
-    for (unsigned round = 0; round < ROUNDS; round++) {
-        han two, three, four, other = NULL;
-        ptr block;
-        CALL(cuCtxCreate_v2, 0, NULL, NULL, 0, 12, &two, 0, 12);
-        CALL(cuCtxCreate_v3, 0, NULL, NULL, 0, 13, &three, NULL, 0, 0, 13);
-        CALL(cuCtxCreate_v4, 0, NULL, NULL, 0, 14, &four, NULL, 0, 14);
-        CALL(cuMemAlloc_v2, 4099, NULL, NULL, 0, 14, &block, 4099);
-        CALL(cuCtxDestroy_v2, 0, NULL, NULL, 0, 14, four);
-        CALL(cuMemFree_v2, 4099, NULL, NULL, 0, 14, block);
-        CALL(cuCtxSynchronize, 0, NULL, NULL, 0, 13);
-        CALL(cuCtxPopCurrent_v2, 0, NULL, NULL, 0, 13, &other);
-        CALL(cuCtxSynchronize, 0, NULL, NULL, 0, 12);
-        CALL(cuCtxPushCurrent_v2, 0, NULL, NULL, 0, 13, three);
-        CALL(cuCtxSetCurrent, 0, NULL, NULL, 0, 12, two);
-        CALL(cuCtxSynchronize, 0, NULL, NULL, 0, 12);
-        CALL(cuCtxPopCurrent_v2, 0, NULL, NULL, 0, 12, &other);
-        answer_with(FAILED); /* changes nothing */
-        CALL(cuCtxSetCurrent, 0, NULL, NULL, 0, 12, three);
-        CALL(cuCtxPopCurrent_v2, 0, NULL, NULL, 0, 12, &other);
-        CALL(cuCtxCreate_v2, 0, NULL, NULL, 0, 15, &other, 0, 15);
-        answer_with(0);
-        CALL(cuCtxSynchronize, 0, NULL, NULL, 0, 12);
-        CALL(cuCtxDestroy_v2, 0, NULL, NULL, 0, 13, three); /* not the current one */
-        CALL(cuCtxSetCurrent, 0, NULL, NULL, 0, NOWHERE, (han)0x9999); /* a context nobody saw being made */
-        CALL(cuCtxSynchronize, 0, NULL, NULL, 0, NOWHERE);
-        CALL(cuCtxPopCurrent_v2, 0, NULL, NULL, 0, NOWHERE, &other);
-        CALL(cuCtxSynchronize, 0, NULL, NULL, 0, HOME);
-        CALL(cuCtxDestroy_v2, 0, NULL, NULL, 0, 12, two);
-    }
-}
+#include "contexts.h"
 
 int main(int count, char **arguments)
 {
@@ -293,6 +261,7 @@ int main(int count, char **arguments)
     waits();
     memory();
     contexts();
+    green_contexts();
     unsigned char uuid[16];
     cuDeviceGetUuid(uuid, 5);
     cuDeviceGetUuid_v2(uuid, HOME);

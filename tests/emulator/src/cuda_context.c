@@ -209,21 +209,25 @@ int context_release_primary(int ordinal)
     return result;
 }
 
-int context_create(int ordinal, struct context **context)
+int context_make(int ordinal, struct context **context)
 {
     process_enter();
     int result = make_context(ordinal, false, context);
     process_leave();
+    return result;
+}
+
+int context_create(int ordinal, struct context **context)
+{
+    int result = context_make(ordinal, context);
     return result ? result : context_push(*context);
 }
 
 int context_check(struct context *context)
 {
     int result = ready();
-    if (result)
-        return result;
-    if (!context)
-        return CUDA_ERROR_INVALID_CONTEXT;
+    if (result || !context)
+        return result ? result : CUDA_ERROR_INVALID_CONTEXT;
     return context->alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 

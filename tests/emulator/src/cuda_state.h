@@ -44,6 +44,7 @@ int state_device(int ordinal, struct device **device);
 
 int context_retain_primary(int ordinal, struct context **context);
 int context_release_primary(int ordinal);
+int context_make(int ordinal, struct context **context); /* current nowhere */
 int context_create(int ordinal, struct context **context);
 int context_destroy(struct context *context);
 int context_set_current(struct context *context);

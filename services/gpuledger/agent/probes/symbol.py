@@ -23,16 +23,18 @@ class Effect(IntEnum):
     SELECT_CONTEXT = 7
     PUSH_CONTEXT = 8
     POP_CONTEXT = 9
-    DESTROY_CONTEXT = 10
-    QUERY = 11
+    CONVERT_CONTEXT = 10
+    """Gives the context of a green context, the ``function``."""
+    DESTROY_CONTEXT = 11
+    QUERY = 12
     """Asks whether work is done: "not ready" is counted, not recorded."""
-    READ_UUID = 12
-    RETAIN_PHYSICAL = 13
-    BEGIN_CAPTURE = 14
-    END_CAPTURE = 15
+    READ_UUID = 13
+    RETAIN_PHYSICAL = 14
+    BEGIN_CAPTURE = 15
+    END_CAPTURE = 16
     """At the entry already, and whether it succeeds or not. Also where the stream itself ends."""
-    RECORD_EVENT = 16
-    AWAIT_EVENT = 17
+    RECORD_EVENT = 17
+    AWAIT_EVENT = 18
 
 
 SILENT: Final = frozenset(

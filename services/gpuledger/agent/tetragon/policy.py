@@ -29,6 +29,7 @@ _SINCE: Final = {
         "cuStreamWriteValue64_v2",
     ),
     "12-2": ("cuMemPrefetchAsync_v2",),
+    "12-4": ("cuGreenCtxCreate", "cuCtxFromGreenCtx", "cuGreenCtxDestroy"),
     "12-5": (
         "cuCtxCreate_v4",
         "cuCtxRecordEvent",
