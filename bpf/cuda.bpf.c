@@ -22,8 +22,9 @@
 //   uuids        (token, ordinal) -> what the process was told
 //   tallies      (token, function, cgroup, result, operation, ordinal) -> sums of the calls that made no record
 //   outstanding  (token, ordinal) -> since when a tallied process has work outstanding (busy.h)
+//   mappings     (token, address) -> bytes and handle of the physical memory
 //   captures     (token, stream or event) -> the capture that it is part of (capture.h)
-// Entries of the last seven whose token is dead are swept by user space: a token never comes back.
+// Entries of the last eight whose token is dead are swept by user space: a token never comes back.
 // And whatever processes do:
 //   gone_cgroups paths of the cgroups that were removed last (cgroups.h)
 
@@ -75,6 +76,8 @@ PROBE int enter_call(struct pt_regs *ctx)
         call->ordinal = location[0] == 1 ? location[1] : UNKNOWN_ORDINAL;
         call->extra = location[0] == 1;
     }
+    if (effect == EFFECT_MAP)
+        call->extra = a4;
     if (effect == EFFECT_FREE)
         take_allocation(id >> 32, COOKIE(cookie, SPACE), call);
     if (effect == EFFECT_END_CAPTURE) // already here: it is over also where that is an error
@@ -166,6 +169,16 @@ PROBE int leave(struct pt_regs *ctx)
         if (!result && effect == EFFECT_RETAIN_PHYSICAL)
             retain_allocation(pid, call);
         return 0;
+    } else if (effect == EFFECT_MAP || effect == EFFECT_UNMAP) {
+        if (!process || result)
+            call->bytes = 0;
+        else if (effect == EFFECT_MAP)
+            map_memory(process, pid, call);
+        else
+            unmap_memory(process, pid, call);
+        ordinal = call->ordinal;
+        if (ordinal == UNKNOWN_ORDINAL)
+            ordinal = current_ordinal(thread, pid);
     } else if (effect == EFFECT_QUERY && result == NOT_READY) {
         count(COUNT_NOT_READY);
         return 0;

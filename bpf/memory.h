@@ -122,3 +122,53 @@ static __always_inline void retain_allocation(u32 pid, struct call *call)
     bpf_probe_read_user(&handle, sizeof(handle), (void *)call->pointer);
     add_reference(pid, call, handle);
 }
+
+// A mapping holds physical memory as a handle does.
+static __always_inline void map_memory(struct process *process, u32 pid, struct call *call)
+{
+    struct mapping_key key = {.token = process->token, .address = call->pointer};
+    struct mapping value = {.bytes = call->bytes, .handle = call->extra};
+    if (bpf_map_update_elem(&mappings, &key, &value, BPF_ANY)) {
+        count(LOSS_ALLOCATIONS_FULL);
+        return;
+    }
+    add_reference(pid, call, call->extra);
+}
+
+static __always_inline void drop_mapped(u64 token, u32 pid, struct call *call, u64 handle)
+{
+    struct allocation_key key = {.token = token, .pointer = handle, .space = SPACE_PHYSICAL};
+    struct allocation *known = bpf_map_lookup_elem(&allocations, &key);
+    if (!known)
+        return;
+    call->ordinal = known->ordinal;
+    if (known->references) {
+        __sync_fetch_and_add(&known->references, -1);
+        return;
+    }
+    u64 bytes = known->counted ? known->bytes : 0;
+    if (bpf_map_delete_elem(&allocations, &key))
+        return;
+    call->bytes += bytes;
+    add_resident(pid, call->ordinal, -(s64)bytes);
+}
+
+// One call may unmap many neighbours: the bytes of the call are those whose last holder was among them. After its
+// return, since the range stays the caller's.
+static __always_inline void unmap_memory(struct process *process, u32 pid, struct call *call)
+{
+    u64 token = process->token, address = call->pointer, end = address + call->bytes;
+    call->bytes = 0;
+    for (u32 i = 0; i < MAX_UNMAPPED; i++) {
+        struct mapping_key key = {.token = token, .address = address};
+        if (address >= end)
+            break;
+        struct mapping *known = bpf_map_lookup_elem(&mappings, &key);
+        if (!known)
+            break;
+        u64 handle = known->handle;
+        address += known->bytes;
+        bpf_map_delete_elem(&mappings, &key);
+        drop_mapped(token, pid, call, handle);
+    }
+}

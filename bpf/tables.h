@@ -73,7 +73,17 @@ struct allocation {
     u64 bytes;
     s32 ordinal;
     u32 counted;           // whether it is part of resident
-    u64 references;        // further handles to physical memory: so many releases give nothing back
+    u64 references;        // further handles and mappings of physical memory: so many releases give nothing back
+};
+
+struct mapping_key {
+    u64 token;
+    u64 address;
+};
+
+struct mapping {
+    u64 bytes;
+    u64 handle;            // of the physical memory
 };
 
 struct capture_key {
@@ -155,6 +165,7 @@ HASH(contexts, struct context_key, s64, MAX_CONTEXTS);
 HASH(resident, struct resident_key, s64, MAX_CONTEXTS);
 HASH(uuids, struct resident_key, struct uuid, MAX_CONTEXTS);
 HASH(allocations, struct allocation_key, struct allocation, MAX_ALLOCATIONS);
+HASH(mappings, struct mapping_key, struct mapping, MAX_MAPPINGS);
 ARRAY(rates, struct rates);
 HASH(captures, struct capture_key, struct capture, MAX_CONTEXTS);
 HASH(tallies, struct tally_key, struct tally, MAX_TALLIES);

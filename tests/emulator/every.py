@@ -182,6 +182,16 @@ def blocks(t: Thread, device: int) -> None:
         t.call("cuMemRelease", [handle], True)
     for _ in range(BAD_CALLS):
         t.call("cuMemRetainAllocationHandle", [out, STALE], False)
+    cuda().cuMemAddressReserve(ctypes.byref(pool), c_uint64(OK_CALLS * N), 0, 0, c_uint64(0))
+    for number in range(OK_CALLS):
+        place = pool.value + number * N
+        handle = t.call("cuMemCreate", [out, N, properties, 0], True, N)
+        t.call("cuMemMap", [place, N, 0, handle, 0], True, N)
+        t.call("cuMemRelease", [handle], True)
+        t.call("cuMemUnmap", [place, N], True)
+    for _ in range(BAD_CALLS):
+        t.call("cuMemMap", [pool.value, N, 0, STALE, 0], False)
+        t.call("cuMemUnmap", [pool.value, N], False)
 
 
 def contexts(t: Thread, device: int) -> None:

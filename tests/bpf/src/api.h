@@ -57,6 +57,8 @@ struct location { /* CUmemLocation */
     TWIN(X, cuMemFreeAsync, _ptsz, (ptr p, han stream), )                                                            \
     X(cuMemRetainAllocationHandle, (ptr * out, void *address), *out = (ptr)address)                                  \
     X(cuMemRelease, (ptr handle), )                                                                                  \
+    X(cuMemMap, (ptr p, size_t n, size_t offset, ptr handle, unsigned long long flags), )                            \
+    X(cuMemUnmap, (ptr p, size_t n), )                                                                               \
     X(cuMemFreeHost, (void *p), )                                                                                    \
     TWIN(X, cuMemcpyHtoD_v2, _ptds, HTOD, )                                                                          \
     TWIN(X, cuMemcpyDtoH_v2, _ptds, DTOH, )                                                                          \

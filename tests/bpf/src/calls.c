@@ -204,6 +204,8 @@ static void waits(void)
     }
 #define LIST(...) __VA_ARGS__
 
+#include "mapped.h"
+
 static void memory(void)
 {
     size_t pitch = 0;
@@ -234,6 +236,8 @@ static void memory(void)
         CALL(cuMemRelease, 0, NULL, NULL, 0, PHYSICAL_DEVICE, again);
         CALL(cuMemRelease, 300007, NULL, NULL, 0, PHYSICAL_DEVICE, block);
     }
+    for (unsigned round = 0; round < ROUNDS; round++)
+        mappings(properties);
     ALLOCATE_AND_FREE(void *, cuMemAllocHost_v2, n, n, HOME, cuMemFreeHost, NULL, LIST(&block, n), LIST(block))
     ALLOCATE_AND_FREE(void *, cuMemHostAlloc, n, n, HOME, cuMemFreeHost, NULL, LIST(&block, n, 0), LIST(block))
 }

@@ -65,7 +65,7 @@ EXPORT CUresult cuMemCreate(unsigned long long *handle, size_t bytes, const void
     return memory_allocate(MEMORY_DEVICE, bytes, (uint64_t *)handle);
 }
 
-/* Nothing is mapped here: the address of a block is its handle. */
+/* The address of a block is its handle. */
 EXPORT CUresult cuMemRetainAllocationHandle(unsigned long long *handle, void *address)
 {
     int result = handle ? memory_retain((uint64_t)address) : CUDA_ERROR_INVALID_VALUE;

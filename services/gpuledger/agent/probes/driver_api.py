@@ -90,6 +90,8 @@ def _frees() -> list[Symbol]:
             space=Space.PHYSICAL,
         ),
         Symbol("cuMemRelease", op.FREE_PHYSICAL, effect=free, pointer=1, space=Space.PHYSICAL),
+        Symbol("cuMemMap", op.MAP_MEMORY, effect=Effect.MAP, bytes=2, pointer=1, space=Space.PHYSICAL),
+        Symbol("cuMemUnmap", op.FREE_PHYSICAL, effect=Effect.UNMAP, bytes=2, pointer=1, space=Space.PHYSICAL),
         Symbol("cuMemFreeHost", op.FREE_HOST, effect=free, pointer=1, space=Space.HOST),
     ]
 

@@ -28,7 +28,7 @@ _PROCESS_KEY: Final = struct.Struct("=I")
 _NEVER: Final = 2**64 - 1
 _UUID: Final = struct.Struct("=16sQQ")  # struct uuid
 _RESIDENT_KEY: Final = struct.Struct("=Qq")
-_SWEPT: Final = {"contexts": 16, "resident": 16, "allocations": 24, "captures": 24}
+_SWEPT: Final = {"contexts": 16, "resident": 16, "allocations": 24, "mappings": 16, "captures": 24}
 """map -> bytes of its key, which begins with the token of its process; `KernelState.uuids` tidies its own"""
 _OTHERS: Final = ("losses", "settled_ns", "processes", "late", "rates", "uuids", "gone_cgroups")
 _GONE_CGROUP: Final = struct.Struct(f"=Q{CGROUP_PATH_BYTES}s")  # struct gone_cgroup

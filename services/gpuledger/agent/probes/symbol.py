@@ -35,6 +35,9 @@ class Effect(IntEnum):
     """At the entry already, and whether it succeeds or not. Also where the stream itself ends."""
     RECORD_EVENT = 17
     AWAIT_EVENT = 18
+    MAP = 19
+    """Physical memory, whose handle is the fourth argument, to ``bytes`` at ``pointer``."""
+    UNMAP = 20
 
 
 SILENT: Final = frozenset(

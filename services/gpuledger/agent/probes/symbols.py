@@ -73,6 +73,7 @@ DRIVER_COUNTS: Final = (
 
 PAGE_BYTES: Final = mmap.PAGESIZE  # the unit in which the kernel sizes ring buffers
 CUDA_ERROR_NOT_READY: Final = 600  # cuda.h
+MAX_UNMAPPED: Final = 128  # that one call unmaps; more of them are held until the process ends
 MAX_LISTED_COPIES: Final = 1024  # whose bytes are summed, some 15 ns each; the rest of a longer batch is not
 MAX_LISTED_REGIONS: Final = 256  # the same of regions; the kernel checks each turn of that loop
 RATE_SLOT_NS: Final = 100_000_000  # a burst of a tenth of a second is worth a change
@@ -110,6 +111,7 @@ class Limits:
     processes: int = 16_384
     contexts: int = 65_536
     allocations: int = 1 << 20
+    mappings: int = 1 << 18
     tallies: int = 65_536
 
     def __post_init__(self) -> None:
@@ -127,6 +129,7 @@ class Limits:
             "resident": self.contexts,
             "uuids": self.contexts,
             "allocations": self.allocations,
+            "mappings": self.mappings,
             "tallies": self.tallies,
             "captures": self.contexts,
             "outstanding": self.contexts,
@@ -158,6 +161,8 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
         "MAX_NESTED_CALLS": 4,
         "MAX_CONTEXT_STACK": 8,
         "MAX_LISTED_LAUNCHES": 16,
+        "MAX_UNMAPPED": MAX_UNMAPPED,
+        "MAX_MAPPINGS": limits.mappings,
         "MAX_LISTED_COPIES": MAX_LISTED_COPIES,
         "MAX_LISTED_REGIONS": MAX_LISTED_REGIONS,
         "CGROUP_PATH_BYTES": CGROUP_PATH_BYTES,
