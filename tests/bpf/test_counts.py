@@ -8,12 +8,14 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from gpuledger.agent.probes import ProbeSource
 from gpuledger.agent.probes.symbols import SILENT, SYMBOLS
 from gpuledger.agent.procfs import process_start_ns, same_start
 from gpuledger.contract.operations import Operation
 from tests.bpf.workbench import WAIT_S, Bench, Pod, Running, events_of, run
+from tests.emulator.calls import counted_calls
 from tests.emulator.control import LIBCUDA, Emulator
 
 OPERATIONS = {symbol.name: symbol.operation for symbol in SYMBOLS if symbol.effect not in SILENT}
@@ -119,21 +121,27 @@ def test_two_pods_with_several_threads_each_are_counted_apart(
         assert set(launches["ordinal"].tolist()) == {0}
 
 
-def test_the_emulated_driver_is_counted_exactly(source: ProbeSource, pods: list[Pod]) -> None:
+@pytest.mark.parametrize("via_proc_address", [False, True], ids=["linked", "cuGetProcAddress"])
+def test_the_emulated_driver_is_counted_exactly(
+    source: ProbeSource, pods: list[Pod], via_proc_address: bool
+) -> None:
+    """Also where a program asks the driver for its functions, as the runtime does, and calls the pointers."""
+    options = ["--rounds", "3", "--host-threads", "5", "--wait"] + ["--via-proc-address"] * via_proc_address
     with Emulator() as emulator:
         source.preattach(LIBCUDA)
-        workloads = [
-            emulator.spawn(
-                ["count", "--rounds", "3", "--host-threads", "5", "--wait"], cgroup=place.directory
-            )
-            for place in pods
-        ]
+        workloads = [emulator.spawn(["count", *options], cgroup=place.directory) for place in pods]
         reports = [process.communicate("\n")[0] for process in workloads]
         events = events_of(source, *(process.pid for process in workloads))
     for process, place, text in zip(workloads, pods, reports, strict=True):
         mine = events[events["pid"] == process.pid]
         assert set(mine["cgroup_id"].tolist()) == {place.cgroup_id}
         assert tallies(mine) == expected_tallies(text)
+        said = json.loads(text.splitlines()[-1])["calls"]
+        expected = counted_calls(3, 5, via_proc_address)
+        assert {name: count["calls"] for name, count in said.items()} == {
+            name: count.calls for name, count in expected.items()
+        }
+        assert ("cuGetProcAddress_v2" in said) == via_proc_address
         on_device = mine[mine["operation"] != Operation.INITIALISE]
         assert set(on_device["ordinal"].tolist()) == {0}
 
