@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Mapping
 
 import pytest
 
-from gpuledger.bus import BusSettings, PartitionReader, reader
+from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, reader
 from gpuledger.contract.errors import ConfigError, KafkaUnavailable
 from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry
 from tests.support.kafka import create_topic
@@ -57,3 +59,16 @@ def test_a_partition_that_a_topic_does_not_have_is_an_error_of_the_configuration
         until(lambda: has_bounds(partitions, topic))
         with pytest.raises(ConfigError, match="small/1"):
             partitions.bounds(topic, 1)
+
+
+def test_a_few_records_are_had_without_waiting_for_a_whole_batch(kafka: Kafka, registry: Registry) -> None:
+    bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
+    topic = create_topic(kafka, f"few-{uuid.uuid4().hex[:8]}")
+    with Producer(bus, "test") as producer, PartitionReader(bus, "test") as partitions:
+        spent_s = []
+        for number in range(20):
+            producer.produce_all([Outgoing(topic, b"k", b"v", partition=0)])
+            began_s = time.monotonic()
+            assert len(list(partitions.read_range(topic, 0, number, number))) == 1
+            spent_s.append(time.monotonic() - began_s)
+    assert min(spent_s) < reader.POLL_S

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuledger.budgets import (
     Catalog,
     Judge,
@@ -17,6 +19,7 @@ from gpuledger.budgets.catalog import BEHIND_NS, RESTATED_NS
 from gpuledger.budgets.columns import counters_of, states_of, subtotal_of
 from gpuledger.budgets.counters import Changed
 from gpuledger.budgets.lines import Lines, Payer
+from gpuledger.contract.records import BudgetSubtotal
 from gpuledger.contract.windows import DAY_NS, HOUR_NS
 from gpuledger.processor.protocol.values import Rules
 from tests.unit.test_budget_rules import version
@@ -123,6 +126,23 @@ def test_crossings_are_told_though_one_partition_is_read_days_ahead() -> None:
         behind.tell()
         told.append(judged(judge))
     assert told == [["firing", "resolved"]] * 6 + [["firing"]]
+
+
+def test_a_day_that_is_let_go_of_is_not_judged_by_the_part_that_a_partition_tells_again() -> None:
+    """As one does that counts again what was told already, a long time of it in one bunch."""
+    judge = Judge(Sums(2), Lives())
+    every = [Partition(number, judge) for number in range(2)]
+    told, again = [], BudgetSubtotal(partition=1, version=-1)
+    for day in range(20):
+        for one in every:
+            one.charge(day, 6)
+            if day == 0:
+                again = subtotal_of(one.count, one.count.changed)
+            one.tell()
+        told += judged(judge)
+    assert (told.count("firing"), told.count("resolved")) == (20, 19)
+    judge.absorb(replace(again, version=every[1].count.position))
+    assert judged(judge) == []
 
 
 def test_what_is_kept_of_days_does_not_grow_for_good() -> None:

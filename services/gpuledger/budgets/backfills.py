@@ -78,13 +78,13 @@ class Backfills:
         metrics.BACKFILLS_WAITING.set(len(waiting))
 
     def ready(self, counts: Mapping[int, PartitionCount]) -> tuple[int, Sheet] | None:
-        """A partition whose round is read and may be counted now, and what was read. It is forgotten here."""
+        """A partition whose round is read, and what was read. It is forgotten here."""
         while not self._found.empty():
             job, sheet = self._found.get()
             if self._wanted.get(job.partition) is job.round:
                 self._read[job.partition] = sheet
         for partition in self._read:
-            if partition in counts and counts[partition].may_be_kept:
+            if partition in counts:
                 del self._wanted[partition]
                 return partition, self._read.pop(partition)
         return None

@@ -17,6 +17,7 @@ from gpuledger.budgets.bulk import added, matched
 from gpuledger.budgets.catalog import Catalog, Match, Meter, Plan
 from gpuledger.budgets.contribution import Contribution, Counted, contribution
 from gpuledger.budgets.counters import Changed, Counters, Restated
+from gpuledger.budgets.heard import Heard
 from gpuledger.budgets.known import KnownRevisions
 from gpuledger.budgets.lines import Amounts, Driver, Replaced, Window, WindowCharges
 from gpuledger.budgets.reaches import TOTAL
@@ -40,7 +41,7 @@ class PartitionCount:
         self.backfill = Backfill(catalog, self.counters.backfilled)
         self.position = position
         self.changed = Changed()
-        self.told_version = 0  # the greatest that an earlier owner told the second stage
+        self.told = Heard(position)
         self._tail: OrderedDict[Window, WindowCharges] = OrderedDict()
         self._held: dict[Window, int] = {}  # known revisions that newer windows of the same bunch push out
         self._newest_ms = 0
@@ -67,10 +68,21 @@ class PartitionCount:
         return min((charges.offset for charges in self._tail.values()), default=self.position)
 
     @property
-    def may_be_kept(self) -> bool:
-        """Whether a state may be written: not before all is counted again that was told already, or the
-        second stage, which begins at the newest states, would go back behind what it has judged by."""
-        return self.position >= self.told_version
+    def may_be_told(self) -> bool:
+        """Whether as much is counted as was told already: what is told before says nothing. Only what others
+        may have told otherwise must wait."""
+        return self.position >= self.told.version
+
+    @property
+    def mark(self) -> str:
+        """What was made up for: who tells of the partition under another mark may count otherwise."""
+        return self.backfill.done.mark
+
+    def hear(self, offset: int, version: int, mark: str | None) -> None:
+        """Know what was told, by this owner or by one that was replaced, in Kafka's order. Where it holds at
+        the second stage and lacks what was made up for, all of that is to be told anew."""
+        if self.told.take(offset, version, self.position) and mark != self.mark:
+            self.counters.untold |= {reach.key for reach in self.counters.backfilled}
 
     def recall(self, charges: WindowCharges) -> None:
         """Know a record of the tail that is counted already."""

@@ -15,12 +15,13 @@ from gpuledger.budgets import metrics
 from gpuledger.budgets.backfills import Backfills
 from gpuledger.budgets.catalog import Catalog
 from gpuledger.budgets.decoding import taken
-from gpuledger.budgets.first_stage import RECALLED_AT_ONCE, FirstStage
+from gpuledger.budgets.first_stage import RECALLED_AT_ONCE, FirstStage, tell_backfilled
 from gpuledger.budgets.lag import Lag
 from gpuledger.budgets.lines import WindowCharges
 from gpuledger.budgets.questions import Questions
 from gpuledger.budgets.second_stage import SecondStage
 from gpuledger.budgets.settings import BudgetSettings
+from gpuledger.budgets.told import Told
 from gpuledger.budgets.topics_read import TopicsRead
 from gpuledger.bus import (
     BusSettings,
@@ -40,7 +41,6 @@ from gpuledger.processor.patience import Superseded, patiently
 STAGE = "budgets"
 KNOWN_AHEAD_NS = 15 * NS_PER_S  # see processor.engine: whoever read the budgets so long ago knows a version
 JUDGED_AT_MOST_EVERY_S = 0.25  # a thousand budgets take some 20 ms, and each poll touches most
-BACKFILL_TOLD_NS = NS_PER_S // 20  # in a tick, of which two come each second: the second stage must take it
 CLOSE_FLUSH_S = 5.0
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -64,6 +64,7 @@ class Engine:
         self._registry = SchemaRegistry(bus, self._clock)
         self._dead_letters = DeadLetters(self._producer, self._registry, self._clock, STAGE)
         self._read = TopicsRead(self._reader, self._registry)
+        self._told = Told(self._reader, self._read)
         self._fenced: dict[int, TransactionalProducer] = {}  # on the way to be a stage
         self._first: dict[int, FirstStage] = {}
         self._second: SecondStage | None = None
@@ -159,7 +160,7 @@ class Engine:
             take_over = partial(FirstStage.take_over, number, self._fenced[number], *sources)
             self._first[number] = self._patiently(take_over)
             del self._fenced[number]
-        self._patiently(partial(FirstStage.told, self._first, self._read))
+        self._patiently(partial(self._told.begin, self._first))
         if TP(BUDGET_SUBTOTALS, 0) in self._places:
             sources_of_all = self._bus, self._settings, self._reader, self._read
             self._second = self._patiently(partial(SecondStage.take_over, *sources_of_all))
@@ -199,19 +200,13 @@ class Engine:
         counts = {partition: stage.count for partition, stage in self._first.items()}
         self._backfills.look(counts, self._partitions)
         kept: dict[TP, int] = {}
-        ready = self._backfills.ready(counts)
-        if ready is not None:
+        if (ready := self._backfills.ready(counts)) is not None:
             partition, base = ready
+            end = self._told.look(self._first)
             self._first[partition].backfill(base)
-            end = self._reader.bounds(BUDGET_SUBTOTALS, 0)[1]
-            position = self._first[partition].keep(self._registry, end)
-            if position is not None:
+            if (position := self._first[partition].keep(self._registry, end)) is not None:
                 kept[TP(CHARGES, partition)] = position
-        until_ns = self._clock.boot_ns() + BACKFILL_TOLD_NS
-        for stage in self._first.values():
-            while stage.has_untold and self._clock.boot_ns() < until_ns:
-                self._producer.produce_all([stage.backfilled(self._registry)])
-                stage.told_backfilled()
+        tell_backfilled(self._first.values(), self._producer, self._registry, self._clock)
         return kept
 
     def _let_go(self) -> None:
@@ -274,7 +269,7 @@ class Engine:
         due = sorted(self._first.items(), key=lambda item: item[1].kept_ns)[:at_once]
         due = [(partition, stage) for partition, stage in due if now_ns - stage.kept_ns >= interval_ns]
         finished = {}
-        end = self._reader.bounds(BUDGET_SUBTOTALS, 0)[1] if due else 0
+        end = self._told.look(self._first) if due else 0
         for partition, stage in due:
             stage.kept_ns = now_ns
             self._lag.look(partition, stage.count.position, self._reader.bounds(CHARGES, partition))

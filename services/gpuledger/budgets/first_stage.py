@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -17,20 +17,24 @@ from gpuledger.budgets.counting import PartitionCount
 from gpuledger.budgets.decoding import decoded
 from gpuledger.budgets.lines import Replaced, Window, WindowCharges
 from gpuledger.budgets.settings import BudgetSettings
+from gpuledger.budgets.told import headers_of
 from gpuledger.budgets.topics_read import TopicsRead
 from gpuledger.bus import (
     BusSettings,
     Outgoing,
     PartitionReader,
+    Producer,
     SchemaRegistry,
     TransactionalProducer,
     framed,
 )
+from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.records import BudgetSubtotal
 from gpuledger.contract.topics import BUDGET_STATE, BUDGET_SUBTOTALS, CHARGES
 
 FENCED_AT_ONCE = 8
 METERS_AT_ONCE = 40  # of a backfill: some 5,000 buckets, which the second stage takes in 10 ms
+BACKFILL_TOLD_NS = NS_PER_S // 20  # in a tick, of which two come each second
 RECALLED_AT_ONCE = 500  # records: decoded together
 _log = structlog.get_logger(__name__)
 
@@ -82,7 +86,7 @@ class FirstStage:
         catalog: Catalog,
     ) -> FirstStage:
         """Read the newest state and recall the tail, once whoever had it is fenced. What was told since,
-        ``told`` must say. Raises Unavailable; ``transactions`` stays the caller's until this returns."""
+        ``hear`` must say. Raises Unavailable; ``transactions`` stays the caller's until this returns."""
         states = read.newest_states(partition)
         first = states[0].subtotals_offset if states else 0
         if not states:
@@ -98,14 +102,15 @@ class FirstStage:
         _log.info("partition taken over", partition=partition, position=count.position)
         return FirstStage(count, transactions, first)
 
-    @staticmethod
-    def told(stages: Mapping[int, FirstStage], read: TopicsRead) -> None:
-        """Let stages that were taken over know what their earlier owners told. Raises Unavailable."""
-        first = min((stage.subtotals_offset for stage in stages.values()), default=None)
-        for subtotal in read.subtotals(first) if first is not None else ():
-            if subtotal.partition in stages:
-                count = stages[subtotal.partition].count
-                count.told_version = max(count.told_version, subtotal.version)
+    def hear(self, offset: int, version: int, mark: str | None) -> None:
+        """Know what lies in gpu.budget-subtotals of this partition: see PartitionCount.hear."""
+        untold = self.count.counters.untold
+        known = len(untold)
+        if offset >= self.subtotals_offset:
+            self.count.hear(offset, version, mark)
+        if len(untold) != known:
+            _log.warning("told anew: an owner that was replaced told less", partition=self.count.partition)
+            self._untold = sorted(untold)
 
     def take(self, records: Sequence[WindowCharges], replaced: Mapping[Window, Replaced]) -> None:
         """Count records; ``replaced`` has what ``count.to_ask`` named."""
@@ -135,8 +140,8 @@ class FirstStage:
 
     @property
     def has_untold(self) -> bool:
-        """Whether something that was made up for is still to be told."""
-        return bool(self._untold)
+        """Whether something that was made up for is to be told now."""
+        return bool(self._untold) and self.count.may_be_told
 
     def backfilled(self, registry: SchemaRegistry) -> Outgoing:
         """Of some meters all that is counted; ``told_backfilled`` must follow once it is told."""
@@ -152,17 +157,19 @@ class FirstStage:
         del self._untold[:METERS_AT_ONCE]
 
     def _outgoing(self, registry: SchemaRegistry, told: BudgetSubtotal) -> Outgoing:
-        key = str(self.count.partition).encode()
-        return Outgoing(BUDGET_SUBTOTALS, key, framed(registry, told), partition=0)
+        key = str(told.partition).encode()
+        return Outgoing(BUDGET_SUBTOTALS, key, framed(registry, told), headers_of(self.count), partition=0)
 
     def keep(self, registry: SchemaRegistry, subtotals_end: int) -> int | None:
         """Write the state; the offset below which all is finished, None where nothing is to be written.
 
-        ``subtotals_end`` is behind all that this owner has told. Raises Fenced, Unavailable.
+        ``subtotals_end`` is behind all that this owner has told, and all that it has heard of. Raises Fenced,
+        Unavailable.
         """
         count = self.count
-        if not count.may_be_kept or count.position == self._kept_position:
+        if count.position == self._kept_position:
             return None
+        needed_from = count.told.needed_from(count.position, subtotals_end)
         self._transactions.commit(
             Outgoing(
                 BUDGET_STATE,
@@ -170,12 +177,24 @@ class FirstStage:
                 framed(registry, state),
                 partition=count.partition,
             )
-            for state in states_of(count, subtotals_end)
+            for state in states_of(count, needed_from)
         )
         self._kept_position = count.position
-        self.subtotals_offset = subtotals_end
+        self.subtotals_offset = needed_from
         return count.position
 
     def close(self) -> None:
         """Let go of the connection."""
         self._transactions.close()
+
+
+def tell_backfilled(
+    stages: Iterable[FirstStage], producer: Producer, registry: SchemaRegistry, clock: Clock
+) -> None:
+    """Tell what was made up for, for as long as the second stage can take it beside its work. Raises as the
+    producer does."""
+    until_ns = clock.boot_ns() + BACKFILL_TOLD_NS
+    for stage in stages:
+        while stage.has_untold and clock.boot_ns() < until_ns:
+            producer.produce_all([stage.backfilled(registry)])
+            stage.told_backfilled()

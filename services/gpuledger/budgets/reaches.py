@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from gpuledger.budgets.periods import MAX_BUCKETS, bucket_length_ns
 from gpuledger.budgets.rings import RING_BUCKETS
@@ -39,6 +41,11 @@ class Reached:
         self.all = tuple(reaches)
         self.cuts = sorted({at for one in self.all for at in (one.from_ns, one.until_ns)})
         self._found: dict[int, dict[str, tuple[Reach, ...]]] = {}
+
+    @cached_property
+    def mark(self) -> str:
+        """The same for the same reaches alone."""
+        return f"{crc32(repr(sorted(map(tuple, self.all))).encode()):08x}"
 
     def at(self, start_ns: int) -> Mapping[str, tuple[Reach, ...]]:
         """The reaches that have a window which starts then, by meter."""

@@ -102,6 +102,7 @@ class Sums:
         self._versions: dict[int, int] = {}
         self._totals: dict[str, dict[int, _Period]] = {}
         self._rings: dict[tuple[str, int], _Rings] = {}
+        self._forgotten: dict[str, int] = {}  # by meter the start of the last period that was let go of
 
     def absorb(self, told: BudgetSubtotal) -> Touched:
         """Take a subtotal in; returns what it speaks of. An older one says nothing."""
@@ -125,6 +126,8 @@ class Sums:
         )
         for row, (meter, start_ns, nano, gpu_ns, unconverted_nano, through_ns) in enumerate(rows):
             key = told.texts[meter]
+            if start_ns <= self._forgotten.get(key, -1):
+                continue  # of the others' parts nothing is known any more
             touched.add((key, start_ns))
             periods = self._totals.setdefault(key, {})
             period = periods.get(start_ns)
@@ -154,6 +157,7 @@ class Sums:
             rolls = meter.budget.rolling_ns is not None
             for start_ns in closed(periods, meter.closed_ns(self.newest_end_ns if rolls else slowest_ns)):
                 del periods[start_ns]
+                self._forgotten[key] = start_ns
             for start_ns in over_for_long(periods):
                 periods[start_ns].thin_out()
 

@@ -129,7 +129,9 @@ class PartitionReader:
             self._consumer.assign([TopicPartition(topic, partition, first)])
             heard_at = time.monotonic()
             while True:
-                messages = self._consumer.consume(BATCH_RECORDS, timeout=POLL_S)
+                messages = self._consumer.consume(BATCH_RECORDS, timeout=0)
+                if not messages:  # with a timeout it would wait for a whole batch
+                    messages = self._consumer.consume(1, timeout=POLL_S)
                 if messages:
                     heard_at = time.monotonic()
                 elif time.monotonic() - heard_at > STALL_TIMEOUT_S:
