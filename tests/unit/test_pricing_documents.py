@@ -135,6 +135,25 @@ def test_a_gap_between_prices_is_refused_unless_a_wider_price_covers_it():
     assert read_documents(prices_with(*lines, "  - {id: c, per: gpu, price_per_hour: 1}"), "p.yaml")
 
 
+def test_two_rates_of_one_pair_from_one_instant_contradict_each_other():
+    """Which of them holds is nobody's to guess. The other direction is another pair."""
+    rates = (
+        "rates:\n"
+        "  - {from: EUR, to: USD, rate: 1.1, effective_from: 2025-01-01}\n"
+        "  - {from: USD, to: EUR, rate: 0.9, effective_from: 2025-01-01}\n"
+    )
+    assert read_documents(PRICES + rates, "p.yaml")
+    again = "  - {from: EUR, to: USD, rate: 1.2, effective_from: 2025-01-01T00:00:00Z}\n"
+    said = "p.yaml:13: there is a rate from EUR to USD from that instant on already: p.yaml:11"
+    assert problems(PRICES + rates + again) == (said,)
+
+
+def test_a_rate_of_a_currency_to_itself_is_refused():
+    assert problems(PRICES + "rates: [{from: USD, to: USD, rate: 2}]\n") == (
+        "p.yaml:10: a rate from USD to USD says nothing",
+    )
+
+
 def test_a_price_in_another_currency_needs_a_rate_from_its_first_instant():
     text = prices_with("  - {id: a, per: gpu, price_per_hour: 1, currency: EUR}")
     assert "no rate to USD" in problems(text)[0]

@@ -22,7 +22,7 @@ from gpuledger.pricing.check import check_book
 from gpuledger.pricing.entries import PROVISIONAL, WRITTEN_OFF, entries_of
 from gpuledger.pricing.yaml_budgets import BudgetsDocument
 from gpuledger.pricing.yaml_lines import Path, Plain, read_yaml
-from gpuledger.pricing.yaml_prices import PricesDocument
+from gpuledger.pricing.yaml_prices import ExchangeRate, PricesDocument
 from gpuledger.pricing.yaml_teams import PolicyModel, TeamRuleModel, TeamsDocument
 
 Version: TypeAlias = PriceBookVersion | TeamMapVersion | BudgetsVersion
@@ -110,6 +110,7 @@ def _read(plain: Plain, text: str) -> Version:
 
 def _prices(plain: Plain, text: str) -> PriceBookVersion:
     document = _parse(PricesDocument, plain)
+    _one_rate(plain, document.rates)
     placed = entries_of(document)
     version = PriceBookVersion(
         version=1,
@@ -159,6 +160,25 @@ def _budgets(plain: Plain, text: str) -> BudgetsVersion:
         budgets=[budget.record() for budget in document.budgets],
     )
     return _small_enough(version, plain)
+
+
+def _one_rate(plain: Plain, rates: Sequence[ExchangeRate]) -> None:
+    """Raises InvalidDocument where two rates of one pair of currencies begin at one instant, or a rate is of
+    a currency to itself."""
+    first: dict[tuple[str, str, int], int] = {}
+    problems = []
+    for index, rate in enumerate(rates):
+        pair = f"{rate.from_currency} to {rate.to_currency}"
+        before = first.setdefault((rate.from_currency, rate.to_currency, rate.effective_from), index)
+        if rate.from_currency == rate.to_currency:
+            problems.append(f"{plain.where(('rates', index))}: a rate from {pair} says nothing")
+        elif before != index:
+            problems.append(
+                f"{plain.where(('rates', index))}: there is a rate from {pair} from that instant on already:"
+                f" {plain.where(('rates', before))}"
+            )
+    if problems:
+        raise InvalidDocument(problems)
 
 
 def _unique(plain: Plain, section: str, ids: list[str]) -> None:
