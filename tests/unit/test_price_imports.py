@@ -276,6 +276,24 @@ def test_a_machine_of_which_nobody_says_how_many_gpus_it_has_is_reported(tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("size", "gpus"),
+    [
+        ("Standard_NC24ads_A100_v4", 1),
+        ("Standard_ND96isrf_H100_v5", 8),
+        ("Standard_ND128isr_GB300_v6", 4),
+        ("Standard_NC144lds_xl_RTXPRO6000BSE_v6", 1),
+        ("Standard_NC288ds_xl_RTXPRO6000BSE_v6", 2),
+    ],
+)
+def test_how_many_gpus_a_size_of_azure_has_is_known(size: str, gpus: int, tmp_path: Path) -> None:
+    page = json.loads((EXAMPLES / "azure.json").read_text())
+    source = tmp_path / "azure.json"
+    source.write_text(json.dumps({"Items": [dict(page["Items"][1], armSkuName=size)]}))
+    (entry,) = imported("--from", "azure", source)
+    assert (entry.instance_type, entry.per, entry.gpus_per_node) == (size, "node", gpus)
+
+
+@pytest.mark.parametrize(
     ("change", "what"),
     [
         ({"usageUnit": "mo"}, "its price is per mo, not per h"),
