@@ -68,16 +68,18 @@ def _undeclared(layout: NodeLayout) -> NodeLayout:
 
 def _measured(window: NodeWindow) -> NodeWindow:
     holdings = [_unseen(state) for state in window.holdings]
-    return replace(window, holdings=holdings, events=())
+    samples = [replace(batch, processes=_blind(batch.processes)) for batch in window.samples]
+    return replace(window, holdings=holdings, samples=samples, events=())
 
 
 def _unseen(state: Holdings) -> Holdings:
-    def blind(process: Process) -> Process:
-        return replace(process, witnessed=False)
-
     nothing = np.zeros(0, np.int64)
     names = [one.name for one in fields(state) if one.name.startswith(("outstanding_", "learned_"))]
-    return replace(state, processes=list(map(blind, state.processes)), **dict.fromkeys(names, nothing))
+    return replace(state, processes=_blind(state.processes), **dict.fromkeys(names, nothing))
+
+
+def _blind(processes: Sequence[Process]) -> list[Process]:
+    return [replace(process, witnessed=False) for process in processes]
 
 
 def _equal_active(window: NodeWindow) -> NodeWindow:

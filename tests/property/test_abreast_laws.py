@@ -15,11 +15,15 @@ from gpuledger.attribution.formula import largest_remainder
 from gpuledger.attribution.trace import Steps
 from gpuledger.contract.avro import Parts
 from gpuledger.contract.columns import longs
+from gpuledger.contract.fields import Field
 from gpuledger.contract.records import (
     EventBatch,
+    Holder,
     Holdings,
+    NodeLayout,
     PriceBookVersion,
     PriceEntry,
+    Process,
     SampleBatch,
     TeamMapVersion,
     TeamRule,
@@ -30,6 +34,8 @@ from gpuledger.contract.revision import CORE_VERSION, Revision
 from gpuledger.pricing import Prices, Teams
 from gpuledger.simulate import FleetSpec, plan_node
 from gpuledger.simulate.records import window_records
+from tests.support.charging import S, gpu, pod_process, row_of, samples, state
+from tests.support.charging import window as window_of
 from tests.support.fleets import BOOKS, node_windows
 
 POLICIES = st.sampled_from([Policy(), Policy(mig="dominant")])
@@ -79,6 +85,53 @@ def steady(window: NodeWindow) -> NodeWindow:
 @given(st.lists(node_windows(POLICIES).map(steady), min_size=1, max_size=3), BOOKS)
 def test_random_devices_charged_abreast_are_charged_to_the_byte_as_one_by_one(windows, prices):
     assert contents(charge_windows(windows, prices, Teams())) == one_by_one(windows, prices, Teams())
+
+
+def told_otherwise(window: NodeWindow, odd: int) -> NodeWindow:
+    """The window with records after the first that say something else of some of its processes."""
+
+    def versions(processes: Sequence[Process]) -> list[Process]:
+        return [
+            replace(one, witnessed=not one.witnessed, pending=number % 2 == 1) if odd >> number & 1 else one
+            for number, one in enumerate(processes)
+        ]
+
+    return replace(
+        window,
+        events=[replace(batch, processes=versions(batch.processes)) for batch in window.events],
+        samples=[replace(batch, processes=versions(batch.processes)) for batch in window.samples],
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(node_windows(POLICIES).map(steady), st.integers(1, 31), BOOKS)
+def test_records_that_disagree_of_a_process_are_read_alike_abreast_and_one_by_one(window, odd, prices):
+    window = told_otherwise(window, odd)
+    once = contents(charge_windows([window], prices, Teams()))
+    assert once == one_by_one([window], prices, Teams())
+    assert once == contents(charge_windows([window], prices, Teams(), frames=Frames()))
+
+
+def test_of_a_process_that_is_witnessed_by_the_last_record_alone_the_same_is_read_abreast_and_one_by_one():
+    """NVML measured 0.7 of the device, no call was seen. The keyframe says that its calls are not seen, the
+    samples that they are: the last holds, the measured work is refused, and what was active has no
+    explanation."""
+    seen = pod_process(1, "uid-0")
+    unseen = replace(seen, witnessed=False)
+    layout = NodeLayout(devices=[gpu(0)])
+    window = steady(
+        window_of(
+            [state(layout, [Holder("uid-0", 0)], [unseen])],
+            [],
+            [
+                samples([(Field.PROCESS_SM_UTILIZATION, i, 1, 0.7) for i in range(10)], 3, [seen], 0),
+                samples([(Field.ENGINE_ACTIVE, i, 1, 0.7) for i in range(10)], 4),
+            ],
+        )
+    )
+    [charged] = charge_windows([window], PRICES, Teams())
+    assert row_of(charged, reason="unexplained")["unobserved_ns"] == 7 * S
+    assert contents([charged]) == one_by_one([window], PRICES, Teams())
 
 
 def fleet() -> Iterator[NodeWindow]:

@@ -35,13 +35,13 @@ class People:
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     _consumers: dict[int, tuple[Process, ConsumerKey]] = field(default_factory=dict)
-    _latest: tuple[Sequence[Process], list[int]] = ((), [])
+    _latest: Sequence[Process] = ()
+    _looked: tuple[Sequence[Process], list[int]] = ((), [])
 
-    def add(self, processes: Sequence[Process]) -> list[int]:
-        """Numbers of the processes of one record."""
-        if processes is self._latest[0]:
-            return self._latest[1]
-        numbers = []
+    def add(self, processes: Sequence[Process]) -> None:
+        """What one more record says."""
+        if processes is self._latest:
+            return
         for process in processes:
             key = (process.pid, process.started_ns)
             number = self.numbers.setdefault(key, len(self.processes))
@@ -49,9 +49,14 @@ class People:
                 self.processes.append(process)
             else:
                 self.processes[number] = _better(self.processes[number], process)
-            numbers.append(number)
-        self._latest = processes, numbers
-        return numbers
+        self._latest = processes
+
+    def numbers_of(self, processes: Sequence[Process]) -> list[int]:
+        """Numbers of the processes of a record that was added."""
+        if processes is not self._looked[0]:
+            numbers = [self.numbers[process.pid, process.started_ns] for process in processes]
+            self._looked = processes, numbers
+        return self._looked[1]
 
     def consumer(self, number: int) -> ConsumerKey:
         """The consumer that a process belongs to."""

@@ -169,7 +169,7 @@ def _agree(prepared: Prepared) -> bool:
     return all(
         people.processes[number] == process
         for processes in named
-        for number, process in zip(people.add(processes), processes, strict=True)
+        for number, process in zip(people.numbers_of(processes), processes, strict=True)
     )
 
 
@@ -216,7 +216,7 @@ def _frame(key: tuple[Any, ...], first: Prepared) -> Frame:
         pairs=pairs,
         pending=np.array([seat.consumer in unnamed for seat in seats], bool),
         container=container,
-        state_processes=longs([number * first.width for number in people.add(state.processes)]),
+        state_processes=longs([number * first.width for number in people.numbers_of(state.processes)]),
         state_devices=longs(
             [first.device_numbers.get(device.uuid, first.unknown) for device in state.layout.devices]
         ),

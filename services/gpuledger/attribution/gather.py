@@ -117,7 +117,7 @@ class Prepared:
         if self._resident is None:
             self._resident = {}
             for state in self.records.holdings:
-                numbers = self.people.add(state.processes)
+                numbers = self.people.numbers_of(state.processes)
                 for process, place in zip(
                     state.resident_process.tolist(), state.resident_device.tolist(), strict=True
                 ):
@@ -254,7 +254,7 @@ def dictionaries(
     kept = {} if prepared.frame is None else prepared.frame.dictionaries
     found = kept.get((id(processes), id(devices)))  # of a frame, which keeps them alive
     if found is None:
-        numbers = prepared.people.add(processes)  # type: ignore[arg-type]
+        numbers = prepared.people.numbers_of(processes)  # type: ignore[arg-type]
         process_of = np.array([number * prepared.width for number in numbers], np.int32)
         known = prepared.device_numbers
         device_of = np.array(

@@ -59,7 +59,7 @@ def _table(windows: list[Prepared]) -> _Table | None:
         state = next((state for state in states if len(state.learned_process)), None)
         if state is None:
             continue
-        numbers = prepared.people.add(state.processes)
+        numbers = prepared.people.numbers_of(state.processes)
         pairs = longs([prepared.pair(number, 0) for number in numbers])
         parts.append(
             (

@@ -190,7 +190,7 @@ def _from_keyframes(windows: list[Prepared], with_calls: Longs | None) -> _Marks
             continue
         state = states[0]
         origin = prepared.window.window_start_ns
-        numbers = prepared.people.add(state.processes)
+        numbers = prepared.people.numbers_of(state.processes)
         at = 0 if state.keyframe else max(state.time_ns - origin, 0)
         for process, device in zip(
             state.outstanding_process.tolist(), state.outstanding_device.tolist(), strict=True

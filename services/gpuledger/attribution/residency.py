@@ -154,7 +154,7 @@ def _levels(prepared: Prepared, owner: Longs) -> list[tuple[int, dict[tuple[int,
         if state.header.amendment:
             continue
         since = state_time(prepared.window, state) - prepared.window.window_start_ns
-        numbers = prepared.people.add(state.processes)
+        numbers = prepared.people.numbers_of(state.processes)
         level: dict[tuple[int, int], int] = {}
         for process, device, size in zip(
             state.resident_process.tolist(),
