@@ -153,6 +153,18 @@ def test_a_price_per_node_says_of_how_many_gpus(tmp_path: Path) -> None:
     assert "n: a price per node is for the 1 GPUs that the files show" in text
 
 
+def test_gpus_that_a_price_is_for_and_no_file_shows_are_said(tmp_path: Path) -> None:
+    """Eight for 98.32, of which the scrape has one: 86.03 are charged as missing."""
+    price = "{id: n, per: node, price_per_hour: 98.32, gpus_per_node: 8}"
+    given = ["--prices", written(tmp_path, "prices.yaml", f"kind: prices\nprices: [{price}]\n")]
+    answer = bill(*metrics(tmp_path, ""), *given)
+    lost = [one["total_nano"] for one in answer["lines"] if one["reason"] == "device_lost"]
+    assert lost == [86_030_000_000]
+    said = "n: its price is for more GPUs than the files show: the others are charged as missing"
+    assert said in assumed(*metrics(tmp_path, ""), *given)
+    assert said not in assumed(*metrics(tmp_path, ""), *PRICES)
+
+
 def test_a_node_without_a_name_is_said(tmp_path: Path) -> None:
     text = exported(ENGINE, 0, 0.5).replace('Hostname="n"', 'other="n"')
     given = ["--samples", f"{written(tmp_path, 'm.txt', text)}@{NINE}"]

@@ -26,6 +26,7 @@ from gpuledger.charge.policies import Policies
 from gpuledger.charge.scrapes import stretches
 from gpuledger.charge.show import print_bill
 from gpuledger.charge.windows import Place
+from gpuledger.charge.words import said_missing
 from gpuledger.contract.capacity import capacity_word
 from gpuledger.contract.records import NodeLayout
 from gpuledger.contract.windows import NS_PER_S
@@ -113,6 +114,8 @@ def charge(
     assumed += decided
     arithmetic = Arithmetic(Prices(books)) if explain else None
     bill = bill_of(_charged(found, Prices(books), Teams(maps), arithmetic))
+    if not inputs.recorded:
+        assumed += said_missing(bill)
     explained = None if arithmetic is None else list(explanation(bill, arithmetic, decided))
     if json_:
         print(as_json(bill, assumed, inputs.scrapes, explained))

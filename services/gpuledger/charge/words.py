@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from gpuledger.charge.bill import Line
+from gpuledger.charge.bill import Bill, Line
 from gpuledger.charge.labels import SHORT_UUID
 from gpuledger.contract.rows import NO_DEVICE, NODE_DEVICE, Flag
 from gpuledger.contract.windows import HOUR_NS, NS_PER_S
@@ -63,6 +63,15 @@ def remarks_of(line: Line) -> list[str]:
     if line.mean("sm_active") is None:
         flags &= ~Flag.SILICON_SHARED  # there is no value that could pass for its own
     return said + [text for flag, text in FLAGS_SAID.items() if flags & flag]
+
+
+def said_missing(bill: Bill) -> list[str]:
+    """The nodes that are charged for GPUs which no file shows, in words."""
+    nodes = dict.fromkeys(line.node for line in bill.lines if line.key["device"] == NO_DEVICE)
+    return [
+        f"{node}: its price is for more GPUs than the files show: the others are charged as missing"
+        for node in nodes
+    ]
 
 
 def percent(ratio: float | None) -> str:
