@@ -10,33 +10,24 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuledger.contract.errors import ConfigError
 from gpuledger.recommend import (
     Evidence,
     NodeUse,
-    Recommendation,
     Saving,
     Settings,
     Stranded,
-    read_settings,
     recommend,
 )
 from gpuledger.recommend.rules.slices import unknown_models
-from gpuledger.recommend.saving import MONTH_S, Part, saving
-from gpuledger.recommend.show import nothing, shown, without_advice
-from gpuledger.spend import Span
+from gpuledger.recommend.show import without_advice
 from gpuledger.spend.words import money
 from tests.support.changes import CHANGES
-from tests.support.evidence import HOUR_S, MONDAY_S, NANO, PRICE_NANO, evidence, hours, workload
+from tests.support.evidence import HOUR_S, MONDAY_S, evidence, hours, workload
+from tests.support.recommended import only
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "recommendations.md").read_text()
 WEEK = 168
-
-
-def only(found: Evidence, settings: Settings | None = None) -> Recommendation:
-    (one,) = recommend(found, settings or Settings())
-    return one
 
 
 def documented(rule: str) -> str:
@@ -258,24 +249,6 @@ def test_time_without_a_price_is_recommended_in_gpu_hours() -> None:
     assert (one.saving.nano, round(one.saving.gpu_hours)) == (None, 730)
 
 
-def test_the_interval_is_students_over_days() -> None:
-    """Days of 24, 48 and 72: 48 a day, t(2) = 2.920, deviation 24: 48 +- 2.920 x 24 / sqrt(3)."""
-    days = [Part(day * 86_400, 86_400, amount * NANO, 0) for day, amount in enumerate((24, 48, 72))]
-    found = saving(days)
-    month = MONTH_S / 86_400
-    assert (found.nano or 0) / NANO == pytest.approx(48 * month)
-    assert (found.high_nano or 0) / NANO == pytest.approx((48 + 2.920 * 24 / 3**0.5) * month)
-    assert (found.low_nano or 0) / NANO == pytest.approx((48 - 2.920 * 24 / 3**0.5) * month)
-
-
-def test_what_the_ledger_is_unsure_of_widens_the_interval() -> None:
-    sure = hours(48, used=0.02)
-    unsure = [hour._replace(low_ns=0, high_ns=2 * hour.used_ns) for hour in sure]
-    narrow, wide = (only(evidence(48, workloads=[workload(found)])).saving for found in (sure, unsure))
-    assert narrow.nano == wide.nano
-    assert (wide.high_nano or 0) - (narrow.high_nano or 0) == pytest.approx(0.02 * PRICE_NANO * 730, rel=1e-6)
-
-
 def test_every_rule_has_a_change_that_the_simulator_carries_out() -> None:
     """So that `python -m benchmarks.savings` holds each promise against what is realised."""
     documented_rules = {
@@ -285,76 +258,3 @@ def test_every_rule_has_a_change_that_the_simulator_carries_out() -> None:
         for name in re.findall(r"`([a-z_]+)`", line.split("|")[1])
     }
     assert documented_rules == set(CHANGES)
-
-
-@pytest.mark.parametrize(("pods", "stays"), [(1, 0.05), (3, 0.368), (20, 0.861)])
-def test_less_than_three_days_say_no_more_than_their_pods_do(pods: int, stays: float) -> None:
-    """Ten equal hours have no spread. Of n pods that all stayed at least 0.05^(1/n) stay as long again."""
-    parts = [Part(MONDAY_S + number * HOUR_S, HOUR_S, 5 * NANO, 0) for number in range(10)]
-    found = saving(parts, pods)
-    assert (found.low_nano or 0) / (found.nano or 1) == pytest.approx(stays, abs=1e-3)
-    assert (found.low_nano or 0) + (found.high_nano or 0) == pytest.approx(2 * (found.nano or 0), rel=1e-9)
-    week = [Part(MONDAY_S + number * HOUR_S, HOUR_S, 5 * NANO, 0) for number in range(WEEK)]
-    assert saving(week, pods).low_nano == saving(week, pods).nano
-
-
-def test_one_block_of_evidence_says_nothing_of_its_spread() -> None:
-    found = saving([Part(0, 3600, 5 * NANO, 0)])
-    assert (found.low_nano, found.high_nano) == (0, 2 * (found.nano or 0))
-
-
-def test_the_example_settings_are_read(tmp_path: Path) -> None:
-    settings = read_settings(ROOT / "deploy" / "examples" / "recommendations.yaml")
-    assert (settings.of("research").idle_hours, settings.of("ads").idle_hours) == (72, 24)
-    assert settings.of("research").time_zone == "Europe/Berlin"
-
-
-def test_evidence_of_a_minute_is_idle_under_the_demo_s_limits_alone_and_says_so() -> None:
-    """It begins and ends within one hour, and only that part of the hour is its length."""
-    minute = Evidence(
-        Span(MONDAY_S + 1200, MONDAY_S + 1260),
-        [workload([hours(1)[0]._replace(total_ns=60 * NANO, total_nano=60, idle_nano=60)])],
-    )
-    limits = read_settings(ROOT / "deploy" / "demo" / "recommendations.yaml")
-    found = only(minute, limits)
-    assert (found.rule, found.evidence) == ("warm_idle", minute.span)
-    assert found.saving.nano == MONTH_S
-    assert (found.saving.low_nano, found.saving.high_nano) == (0, 2 * MONTH_S)
-    assert recommend(minute, Settings()) == []
-    assert "yet: there are 1 min of evidence, the limits ask for 24 h" in nothing(minute, Settings()).plain
-
-
-def test_where_nothing_is_recommended_the_words_say_why() -> None:
-    busy = evidence(48, workloads=[workload(hours(48, used=0.9))])
-    assert "held is used" in nothing(busy, Settings()).plain
-    assert "nothing of this time" in nothing(evidence(48), Settings()).plain
-
-
-def test_a_recommendation_fits_the_width_that_it_is_given() -> None:
-    found = recommend(evidence(48, workloads=[workload(hours(48))]), Settings())
-    for width in (60, 100):
-        text = "\n".join(part.plain for part in shown(found, False, width))
-        risk = text.partition("   risk")[2].splitlines()
-        assert all(len(line) <= width for line in risk)
-        assert risk[1].startswith(" " * 12)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("kind: prices\n", "kind: recommendations"),
-        ("kind: recommendations\nactiv_percent: 3\n", "activ_percent"),
-        ("kind: recommendations\nactive_percent: 0\n", "greater than 0"),
-        ("kind: recommendations\nwork_hours: [20, 7]\n", "in order"),
-        ("kind: recommendations\ntime_zone: Mars\n", "no time zone"),
-        ("kind: recommendations\nteams: {a: {idle_hours: soon}}\n", "idle_hours"),
-        ("kind: recommendations\nteams: {a: {spot_price_ratio: 0.3}}\n", "spot_price_ratio"),
-        ("kind: [", "no YAML"),
-    ],
-)
-def test_wrong_settings_are_refused_in_words(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "limits.yaml"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=re.escape(said)) as raised:
-        read_settings(path)
-    assert str(path) in str(raised.value)
