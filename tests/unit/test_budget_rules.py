@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from gpuledger.budgets import Catalog, Lives, PartitionCount, Sums, WindowCharges, conditions
-from gpuledger.budgets.columns import subtotal_of
+from gpuledger.budgets.columns import states_of, subtotal_of
 from gpuledger.budgets.counters import Changed
 from gpuledger.budgets.lines import Payer, Window
 from gpuledger.contract.records import (
     Breach,
     BreachNote,
+    BudgetState,
     BudgetsVersion,
     CurrencyRate,
     PriceBookVersion,
@@ -274,6 +275,23 @@ def test_a_forecast_lies_between_the_periods_pace_and_the_recent_one() -> None:
     exhausted_ns = DAY + 2400 * NANO / pace
     assert breach.forecast_low_ns <= breach.forecast_high_ns
     assert breach.forecast_high_ns == pytest.approx(exhausted_ns, rel=0.001)
+
+
+def test_what_is_spent_beyond_what_a_record_holds_is_told_as_the_greatest_it_holds() -> None:
+    """2.56 million GPU-hours, eleven days of 10,000 GPUs; a budget of money counts them beside it."""
+    one = fleet(
+        "    period: fixed\n    starts: 2020-01-01\n    ends: 2100-01-01\n    amount: 4000000\n"
+        "    currency: USD\n    thresholds: [1%, 100%]\n"
+    )
+    for minute in range(40):
+        one.charge(minute, 100_000)
+    assert [decode(Breach, encode(breach)) for breach in one.told] == one.told
+    assert [breach.spent_nano for breach in one.told] == [100_000 * NANO, 4_000_000 * NANO]
+    assert [breach.spent_gpu_ns for breach in one.told] == [100_000 * HOUR_NS, 2**63 - 1]
+    assert [breach.drivers[0].gpu_ns for breach in one.told] == [100_000 * HOUR_NS, 2**63 - 1]
+    (state,) = states_of(one.count, 0)
+    (gpu_ns,) = decode(BudgetState, encode(state)).subtotal.gpu_ns.tolist()
+    assert gpu_ns == 2**63 - 1
 
 
 SLOW = """\

@@ -16,7 +16,7 @@ from gpuledger.budgets.lines import Driver, Window
 from gpuledger.budgets.reaches import Reach
 from gpuledger.budgets.rings import Ring
 from gpuledger.budgets.totals import DRIVERS_KEPT, DRIVERS_TOLD, Total, largest
-from gpuledger.contract.columns import Longs, longs
+from gpuledger.contract.columns import LARGEST_LONG, Longs, longs
 from gpuledger.contract.records import BudgetState, BudgetSubtotal
 
 TOTALS_OF_A_PART = 5_000  # of a state's record; with their buckets and drivers some 4 MB
@@ -134,10 +134,17 @@ def newest(states: Iterable[BudgetState]) -> dict[int, list[BudgetState]]:
 
 
 def columns(rows: Sequence[Sequence[int]], width: int) -> list[Longs]:
-    """Rows as columns."""
+    """Rows as columns; a sum beyond LARGEST_LONG is that: 292 GPU-years in one partition and period."""
     if not rows:
         return [longs([]) for _ in range(width)]
-    return [longs(column) for column in zip(*rows, strict=True)]
+    return [_longs(column) for column in zip(*rows, strict=True)]
+
+
+def _longs(column: Sequence[int]) -> Longs:
+    try:
+        return longs(column)
+    except OverflowError:
+        return longs([min(one, LARGEST_LONG) for one in column])
 
 
 def _buckets(counters: Counters, keys: Iterable[str]) -> Iterator[tuple[str, int, int]]:

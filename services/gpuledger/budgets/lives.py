@@ -17,6 +17,7 @@ from gpuledger.budgets.paces import forecast_of
 from gpuledger.budgets.sums import Sums
 from gpuledger.budgets.totals import PERIODS_UNDER_WAY
 from gpuledger.budgets.words import BEFORE_VERSION, CROSSED, link_of, sentence
+from gpuledger.contract.columns import LARGEST_LONG
 from gpuledger.contract.records import Breach
 
 PENDING, FIRING, RESOLVED, RETRACTED = "pending", "firing", "resolved", "retracted"
@@ -112,10 +113,12 @@ class Lives:
             previous_state=last.state if last is not None else "",
             rule=condition.rule,
             threshold_ppm=condition.threshold_ppm,
-            spent_nano=condition.spent if meter.money else None,
+            spent_nano=min(condition.spent, LARGEST_LONG) if meter.money else None,
             amount_nano=budget.amount_nano,
             currency=budget.currency,
-            spent_gpu_ns=None if meter.money and budget.rolling_ns is not None else condition.spent_gpu_ns,
+            spent_gpu_ns=None
+            if meter.money and budget.rolling_ns is not None
+            else min(condition.spent_gpu_ns, LARGEST_LONG),
             amount_gpu_ns=budget.amount_gpu_ns,
             forecast_low_ns=used_up[0],
             forecast_high_ns=used_up[1],

@@ -14,7 +14,7 @@ from gpuledger.budgets.lines import Driver
 from gpuledger.budgets.reaches import Reach
 from gpuledger.budgets.rings import Ring
 from gpuledger.budgets.totals import PERIODS_UNDER_WAY, Amount, closed, largest, over_for_long
-from gpuledger.contract.columns import Longs
+from gpuledger.contract.columns import LARGEST_LONG, Longs
 from gpuledger.contract.records import BreachDriver, BudgetSubtotal
 
 DRIVERS_SHOWN = 5
@@ -219,4 +219,4 @@ def _add(amounts: dict[Driver, Amount], driver: Driver, amount: Amount) -> None:
 
 def _shown(kind: str, driver: Driver, amount: Amount) -> BreachDriver:
     name = driver.workload if kind == "workload" else driver.pod
-    return BreachDriver(kind, driver.namespace, name, *amount)
+    return BreachDriver(kind, driver.namespace, name, *(min(one, LARGEST_LONG) for one in amount))

@@ -16,6 +16,9 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 MAX_SUM = 1 << 53
 """Up to here a float64 holds every integer; what sums to more is shown as this much."""
 
+LARGEST_LONG = (1 << 63) - 1
+"""What a sum of any size is shown as where it is greater."""
+
 
 def no_longs() -> Longs:
     """An empty column of longs."""
