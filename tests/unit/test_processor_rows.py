@@ -47,6 +47,19 @@ def test_rows_are_what_was_put_last_before_and_after_a_trim(
     _agree(rows, {start: row for start, row in wanted.items() if start >= before or start == spoken})
 
 
+@given(st.lists(st.tuples(STARTS, ROWS), max_size=30))
+def test_rows_that_are_filled_are_what_was_put_one_by_one(puts: list[tuple[int, WindowRow]]) -> None:
+    wanted = dict(puts)
+    rows, filled = Rows(), Rows()
+    for start, row in sorted(wanted.items()):
+        rows.put(start, row)
+    filled.fill(wanted)
+    _agree(filled, wanted)
+    assert filled.newest_inputs == rows.newest_inputs
+    for speaking in (lambda one: one.speaking_before(HOUR_NS * 100), lambda one: one.speaking_behind(0)):
+        assert list(speaking(filled)) == list(speaking(rows))
+
+
 def _agree(rows: Rows, wanted: dict[int, WindowRow]) -> None:
     assert len(rows) == len(wanted)
     assert set(rows.starts()) == wanted.keys()

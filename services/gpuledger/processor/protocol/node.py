@@ -48,13 +48,13 @@ class NodeState:
         """Take over what an earlier owner wrote; before the first record, after the lifetimes."""
         self.through = progress.through_ns
         self.opened_from = progress.opened_from_ns
-        for start, row in sorted(progress.rows.items()):
-            self.rows.put(start, row)
+        self.rows.fill(progress.rows)
+        for start, row in progress.rows.items():
             if row.inputs and row.statement is not None and row.statement.has_keyframe:
                 self.newest = start if self.newest is None else max(self.newest, start)
         self._first_read = min(progress.rows, default=None)
         self.last_append_ns = progress.last_append_ns
-        self.review(generations)
+        self._review(progress.rows.items(), generations)
 
     def state_life(self, life: Lifetime) -> None:
         """gpu.nodes states a life; windows already charged in another belief are computed again."""
@@ -69,7 +69,10 @@ class NodeState:
 
     def review(self, generations: Generations) -> None:
         """Find every closed window whose recorded generation or life is not the present one."""
-        for start, row in self.rows.items():
+        self._review(self.rows.items(), generations)
+
+    def _review(self, rows: Iterable[tuple[int, WindowRow]], generations: Generations) -> None:
+        for start, row in rows:
             outdated = row.generation < generations.of(self.key.cluster, start)
             if (outdated or self._outlived(start, row)) and self._is_opened(start):
                 self._restate.add(start)
@@ -224,8 +227,9 @@ class NodeState:
         first = self.first
         if first is None or self.through is None:
             return
+        known = set(self.rows.starts())
         for start in range(max(first, self.opened_from or first), self.through, self.length_ns):
-            if start in self.rows:
+            if start in known:
                 continue
             if not self.lifetimes.stated or self.alive_ns(start) or self.precedes_launch(start):
                 self._restate.add(start)

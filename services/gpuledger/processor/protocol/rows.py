@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 
 from gpuledger.contract.windows import HOUR_NS
 from gpuledger.processor.protocol.packed import PackedRows
@@ -39,6 +40,15 @@ class Rows:
                 del self._speaking[at]
             else:
                 self._speaking.insert(at, start)
+
+    def fill(self, rows: Mapping[int, WindowRow]) -> None:
+        """Put all rows of a node that has none yet: days of them, hour by hour."""
+        starts = sorted(rows)
+        for number, members in groupby(starts, lambda start: start // HOUR_NS):
+            self._open[number] = {start: rows[start] for start in members}
+            self._pack_oldest()
+        self._speaking = array("q", [start for start in starts if rows[start].statement is not None])
+        self.newest_inputs = max((start for start in starts if rows[start].inputs), default=None)
 
     def trim(self, before: int) -> None:
         """Forget the windows before that one, but for the last that states something."""
@@ -100,12 +110,15 @@ class Rows:
         """The rows of the hour of a window, open."""
         number = start // HOUR_NS
         self._open[number] = rows = self._taken(number)
+        self._pack_oldest()
+        return rows
+
+    def _pack_oldest(self) -> None:
         if len(self._open) > OPEN_HOURS:
             oldest = next(iter(self._open))
             left = self._open.pop(oldest)
             if left:
                 self._packed[oldest] = PackedRows(left)
-        return rows
 
     def _taken(self, number: int) -> dict[int, WindowRow]:
         """The rows of an hour, neither open nor packed any more."""
