@@ -12,8 +12,9 @@ from gpuledger.attribution import NodeWindow, charge_window
 from gpuledger.contract.records import EventBatch, Holdings, SampleBatch
 from gpuledger.contract.revision import CORE_VERSION, Revision
 from gpuledger.pricing import Teams
+from tests.support.agent import S
+from tests.support.agent_bench import Bench
 from tests.support.charging import prices
-from tests.unit.test_agent_service import Bench, S
 
 
 @pytest.mark.parametrize("pressure", [Pressure.NONE, Pressure.TALLY])

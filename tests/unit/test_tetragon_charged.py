@@ -16,8 +16,9 @@ from gpuledger.contract.fields import Field, SampleSource
 from gpuledger.contract.records import EventBatch, Holdings, SampleBatch
 from gpuledger.contract.revision import CORE_VERSION, Revision
 from gpuledger.pricing import Teams
+from tests.support.agent import S
+from tests.support.agent_bench import Bench
 from tests.support.charging import prices
-from tests.unit.test_agent_service import Bench, S
 
 BUSY_RATIO = 0.6
 START = 1_000_010 * S
