@@ -8,7 +8,7 @@ import sys
 
 import benchmarks
 
-SUPPORT = {"figures", "__main__"}
+SUPPORT = {"figures", "table", "__main__"}
 
 
 def main() -> int:
