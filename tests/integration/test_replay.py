@@ -196,6 +196,20 @@ def test_any_part_of_the_time_and_one_cluster_are_replayed_alike(charged: Charge
     assert list(tmp_path.glob("gpuledger/**/*.sqlite")) == []
 
 
+@pytest.mark.parametrize(
+    ("option", "mode"),
+    [("--against=both", "--check"), ("--table=charges_what_if_x", "--what-if"), ("--why=x", "--publish"),
+     ("--yes", "--publish")],
+)  # fmt: skip
+def test_an_option_without_what_it_is_for_is_refused(option: str, mode: str) -> None:
+    command = [sys.executable, "-m", "gpuledger", "replay", "--from=2026-11-01T00:00:00Z"]
+    done = subprocess.run(
+        [*command, "--to=2026-11-01T00:01:00Z", option], capture_output=True, text=True, timeout=240
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{option.partition('=')[0]} goes with {mode}" in done.stderr
+
+
 def test_one_process_says_how_far_it_is_within_a_partition_too(
     charged: Charged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

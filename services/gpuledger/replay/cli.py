@@ -63,12 +63,15 @@ def replay(
         bool, typer.Option("--check", help="Compare with the ledger; exit code 1 where anything differs.")
     ] = False,
     against: Annotated[
-        Ledger, typer.Option(help="What --check compares with: gpu.charges, the warehouse's rows, or both.")
-    ] = Ledger.KAFKA,
+        Ledger | None,
+        typer.Option(
+            help="What --check compares with: gpu.charges (the default), the warehouse's rows, or both."
+        ),
+    ] = None,
     what_if: Annotated[
         bool, typer.Option("--what-if", help="Write a table beside the ledger, and say what differs and why.")
     ] = False,
-    table: Annotated[str, typer.Option(help="The table of --what-if.")] = TABLE,
+    table: Annotated[str | None, typer.Option(help=f"The table of --what-if. Default: {TABLE}.")] = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Announce a generation, and make this the ledger.")
     ] = False,
@@ -101,6 +104,13 @@ def replay(
     modes = [name for name, on in (("--check", check), ("--what-if", what_if), ("--publish", publish)) if on]
     if len(modes) > 1:
         raise Refused(f"{' and '.join(modes)} do not go together")
+    for option, given, mode in (
+        ("--against", against, "--check"), ("--table", table, "--what-if"), ("--why", why, "--publish"),
+        ("--yes", yes, "--publish"),
+    ):  # fmt: skip
+        if given and mode not in modes:
+            raise Refused(f"{option} goes with {mode}")
+    against, table = against or Ledger.KAFKA, table or TABLE
     if check and (prices or teams or policy):
         raise Refused("--check compares what was recorded; leave --prices, --teams and --policy out")
     if workers and not distributed:
