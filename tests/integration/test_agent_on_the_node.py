@@ -56,12 +56,12 @@ def environment(emulator: Emulator | None = None) -> dict[str, str]:
 def doctor(
     options: Sequence[str], variables: Mapping[str, str]
 ) -> tuple[int, dict[str, dict[str, Any]], str]:
-    """(exit code, check by name, stderr) of `agent doctor --json`."""
+    """(exit code, check by name, stderr) of `agent doctor --json`; of libraries the first one."""
     command = [*COMMAND, "doctor", "--json", *options]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     report = json.loads(done.stdout)
     assert report["ok"] is (done.returncode == 0)
-    return done.returncode, {check["name"]: check for check in report["checks"]}, done.stderr
+    return done.returncode, {check["name"]: check for check in reversed(report["checks"])}, done.stderr
 
 
 def shows(snapshot: dict[str, Any], consumer: str) -> bool:
@@ -151,7 +151,7 @@ def test_top_for_people_is_a_table(emulator: Emulator) -> None:
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
         for text in ("launches/s", "NVIDIA H100", "0 lost"):
             assert text in done.stdout
-        return f"{busy.pid}-" in done.stdout
+        return f"workload (pid {busy.pid})" in done.stdout
 
     until(shown)
     finish(busy)
@@ -219,3 +219,24 @@ def test_the_doctor_for_people_says_each_fact_on_a_line_and_what_to_do() -> None
     assert any(line.startswith("ok      kernel") for line in lines)
     place = next(n for n, line in enumerate(lines) if line.startswith("missing nvml"))
     assert lines[place + 1].strip().startswith("-> install the NVIDIA driver")
+    assert lines[-1].startswith("required and missing: nvml; missing and not required: ")
+    assert "Errno" not in done.stdout
+
+
+def test_a_library_is_told_once_by_the_name_that_its_process_has_for_it(emulator: Emulator) -> None:
+    busy = emulator.spawn(["train", "--seconds", "600"], visible_devices="0")
+
+    def told(*options: str) -> list[str]:
+        command = [*COMMAND, "doctor", "--no-load", *options]
+        done = subprocess.run(command, env=environment(emulator), capture_output=True, text=True, check=False)
+        assert "map_files" not in done.stdout
+        return [
+            line
+            for line in done.stdout.splitlines()
+            if line.startswith("ok      libcuda") and str(LIBCUDA) in line
+        ]
+
+    (unnamed,), (named,) = told(), told("--library", str(LIBCUDA))
+    finish(busy)
+    assert f"{LIBCUDA} of process " in unnamed
+    assert f"{LIBCUDA}: " in named

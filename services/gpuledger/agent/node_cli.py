@@ -77,6 +77,15 @@ def _print(report: Report) -> None:
         if not check.ok and check.remedy:
             needed = "" if check.required else " (not required)"
             console.print(f"{'':8}{'':{width}}  -> {check.remedy}{needed}", markup=False)
+    console.print(_verdict(report), style="green" if report.ok else "bold red", markup=False)
+
+
+def _verdict(report: Report) -> str:
+    """All in a line, for who reads no other."""
+    lacking = dict.fromkeys(check.name for check in report.checks if check.required and not check.ok)
+    also = sum(not check.ok and not check.required for check in report.checks)
+    told = f"required and missing: {', '.join(lacking)}" if lacking else "all that is required is there"
+    return f"{told}; missing and not required: {also}" if also else told
 
 
 def top(
@@ -119,7 +128,8 @@ def _session() -> NvmlSession | None:
     try:
         return NvmlSession()
     except Unsupported as error:
-        Console(stderr=True, soft_wrap=True).print(f"without NVML: {error}", style="yellow", markup=False)
+        told = f"without devices: {str(error).partition(';')[0]}"
+        Console(stderr=True, soft_wrap=True).print(told, style="yellow", markup=False)
         return None
 
 

@@ -10,7 +10,7 @@ from gpuledger.agent.doctor.report import Check
 from gpuledger.agent.probes.driver import KALLSYMS, DriverProbes, choose_functions, driver_functions
 from gpuledger.agent.probes.driver_watch import DRIVER, MODULES
 from gpuledger.agent.probes.places import NODE_ROOT, node_libraries
-from gpuledger.contract.errors import GpuledgerError
+from gpuledger.contract.errors import GpuledgerError, in_a_line
 
 _WITHOUT: Final = "which device a process uses is then told by NVML and its environment alone"
 
@@ -31,7 +31,7 @@ def driver(load: bool, modules: Path = MODULES, kallsyms: Path = KALLSYMS) -> It
         try:
             probes.start(kallsyms)
         except (GpuledgerError, OSError) as error:
-            told, missing = str(error), ("kprobes",)
+            told, missing = in_a_line(error), ("kprobes",)
             remedy = f"use a kernel with CONFIG_KPROBES, and give CAP_PERFMON; {_WITHOUT}"
         finally:
             probes.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,12 +16,12 @@ from gpuledger.agent.probes.able import MINIMUM_KERNEL
 from gpuledger.agent.probes.attach import choose
 from gpuledger.agent.probes.btf import VMLINUX, kernel_offsets
 from gpuledger.agent.probes.elf import exported_functions
-from gpuledger.agent.probes.libraries import LibraryScanner
+from gpuledger.agent.probes.libraries import LibraryScanner, library_file
 from gpuledger.agent.probes.loader import kernel_version
 from gpuledger.agent.probes.loading import loader_problem
 from gpuledger.agent.probes.mappings import MappingWatch
 from gpuledger.agent.probes.places import NODE_ROOT, node_libraries
-from gpuledger.contract.errors import BadRecord, GpuledgerError
+from gpuledger.contract.errors import BadRecord, GpuledgerError, in_a_line
 
 _OWN_CGROUP: Final = "/proc/self/cgroup"
 
@@ -75,8 +76,10 @@ def loaders(kind: LoaderKind) -> Iterator[Check]:
 
 def probes(named: Sequence[Path]) -> Iterator[Check]:
     """What can be probed in each libcuda that is here, and in those that were ``named``."""
-    paths = list(dict.fromkeys([*map(str, named), *_libraries()]))
-    if not paths:
+    files = {_key(path): (str(path), str(path)) for path in named}
+    for key, shown, path in _libraries():
+        files.setdefault(key, (shown, path))
+    if not files:
         yield Check(
             "libcuda",
             False,
@@ -85,8 +88,8 @@ def probes(named: Sequence[Path]) -> Iterator[Check]:
             "itself as soon as a process uses it",
             required=False,
         )
-    for path in paths:
-        yield _library(path, required=path in map(str, named))
+    for shown, path in files.values():
+        yield _library(shown, path, required=path in map(str, named))
 
 
 def ring(kind: LoaderKind) -> Iterator[Check]:
@@ -110,27 +113,39 @@ def mappings() -> Iterator[Check]:
         MappingWatch().close()
     except OSError as error:
         remedy = "give CAP_PERFMON; until then a library of a process's own is found by looking each second"
-        yield Check("mappings", False, f"the kernel does not tell what is mapped: {error}", remedy, False)
+        told = f"the kernel does not tell what is mapped: {in_a_line(error)}"
+        yield Check("mappings", False, told, remedy, required=False)
         return
     yield Check("mappings", True, "the kernel tells of libraries as processes load them")
 
 
-def _libraries() -> list[str]:
-    """Files that processes have mapped now, and those at the usual places; each file once."""
-    found: dict[tuple[int, int], str] = {}
+def _key(path: Path) -> tuple[int, int] | str:
+    """What names the file, whatever its path; the path where there is none."""
+    try:
+        return library_file(path).key
+    except OSError:
+        return str(path)
+
+
+def _libraries() -> Iterator[tuple[tuple[int, int], str, str]]:
+    """(what names it, what people call it, by which it is opened) of each file that processes have mapped
+    now, and of those at the usual places."""
     for mapping in LibraryScanner().scan():
-        found.setdefault(mapping.file.key, mapping.file.path)
+        inside = mapping.file.path
+        with contextlib.suppress(OSError):  # the process has ended since
+            inside = f"{Path(mapping.file.path).readlink()} of process {mapping.pid}"
+        yield mapping.file.key, inside, mapping.file.path
     for file in (*node_libraries(NODE_ROOT), *node_libraries(Path("/"))):
-        found.setdefault(file.key, file.path)
-    return list(found.values())
+        yield file.key, file.path, file.path
 
 
-def _library(path: str, required: bool) -> Check:
+def _library(shown: str, path: str, required: bool) -> Check:
     try:
         chosen, missing, _ = choose(exported_functions(path))
     except (OSError, BadRecord) as error:
-        return Check("libcuda", False, path, f"it can not be read: {error}", required)
-    detail = f"{path}: {len(chosen)} functions can be probed, {len(missing)} are not exported"
+        said = error.strerror if isinstance(error, OSError) else error
+        return Check("libcuda", False, shown, f"it can not be read: {said}", required)
+    detail = f"{shown}: {len(chosen)} functions can be probed, {len(missing)} are not exported"
     remedy = "this is no CUDA driver library" if not chosen else ""
     if missing and chosen:
         detail += f" ({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''})"
@@ -143,13 +158,13 @@ def cgroups() -> Iterator[Check]:
     try:
         paths = CgroupPaths()
     except (GpuledgerError, OSError) as error:
-        yield Check("cgroup v2", False, str(error), remedy)
+        yield Check("cgroup v2", False, in_a_line(error), remedy)
         return
     try:
         own = paths.cgroup_id_of_process(os.getpid())
         path = None if own is None else paths.cgroup_path(own)
     except OSError as error:
-        yield Check("cgroup v2", False, f"{paths.mount}: {error}", remedy)
+        yield Check("cgroup v2", False, f"{paths.mount}: {in_a_line(error)}", remedy)
         return
     finally:
         paths.close()

@@ -24,6 +24,7 @@ def nvml() -> Iterator[Check]:
         session = NvmlSession()
     except GpuledgerError as error:
         remedy = "install the NVIDIA driver, or make libnvidia-ml.so.1 visible in the agent's container"
+        remedy += "; until then the agent records calls and processes, and no device"
         yield Check("nvml", False, str(error).partition(";")[0], remedy)
         return
     try:

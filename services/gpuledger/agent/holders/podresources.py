@@ -56,7 +56,7 @@ class PodResources:
                 raise NotOffered(f"{self._socket}: {error}") from error
             raise Unavailable(f"{self._socket}: {error}") from error
         except OSError as error:
-            raise Unavailable(f"{self._socket}: {error}") from error
+            raise Unavailable(f"{self._socket}: {error.strerror or error}") from error
 
 
 class NotOffered(Unavailable):
