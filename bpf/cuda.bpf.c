@@ -120,11 +120,10 @@ static __always_inline int write_record(struct thread *thread, u64 id, struct ca
 }
 
 // A record of the call that is over, or its part in the sums.
-static __always_inline void tell_call(struct thread *thread, u64 id, struct call *call, s32 result, s32 ordinal,
-                                      u64 now_ns)
+static __always_inline void tell_call(struct process *process, struct thread *thread, u64 id, struct call *call,
+                                      s32 result, s32 ordinal, u64 now_ns)
 {
     u32 pid = id >> 32;
-    struct process *process = bpf_map_lookup_elem(&processes, &pid);
     if (process && !makes_record(process, pid, call, result, ordinal, now_ns)) {
         add_to_tally(process, pid, call, result, ordinal, now_ns);
         return;
@@ -188,7 +187,9 @@ PROBE int leave(struct pt_regs *ctx)
         call->operation = OPERATION_CAPTURE;
         call->bytes = call->launched_threads = 0;
     }
-    tell_call(thread, id, call, result, ordinal, now_ns);
+    if (!process) // made by this very call
+        process = bpf_map_lookup_elem(&processes, &pid);
+    tell_call(process, thread, id, call, result, ordinal, now_ns);
     return 0;
 }
 

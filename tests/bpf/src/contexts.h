@@ -37,6 +37,8 @@ static void contexts(void)
 /* A green context has a device, and so has the context that it is used through, until it is destroyed. */
 static void green_contexts(void)
 {
+    enum { AGAIN = HOME + 64 }; /* the device whose context has the address that comes of converting home's */
+    han home = (han)(uintptr_t)(0x1000 + HOME);
     for (unsigned round = 0; round < ROUNDS; round++) {
         han green, context, other = NULL, unseen = (han)0x9990;
         CALL(cuGreenCtxCreate, 0, NULL, NULL, 0, 16, &green, NULL, 16, 1);
@@ -54,5 +56,9 @@ static void green_contexts(void)
         CALL(cuCtxPopCurrent_v2, 0, NULL, NULL, 0, NOWHERE, &other);
         CALL(cuCtxFromGreenCtx, 0, NULL, unseen, 0, NOWHERE, &context, unseen); /* nobody saw it being made */
         CALL(cuCtxSynchronize, 0, NULL, NULL, 0, HOME);
+        CALL(cuDevicePrimaryCtxRetain, 0, NULL, NULL, 0, AGAIN, &other, AGAIN);
+        CALL(cuCtxFromGreenCtx, 0, NULL, home, 0, HOME, &context, home); /* the address was another's */
+        CALL(cuCtxPushCurrent_v2, 0, NULL, NULL, 0, context == other ? HOME : NOWHERE, context);
+        CALL(cuCtxPopCurrent_v2, 0, NULL, NULL, 0, HOME, &other);
     }
 }
