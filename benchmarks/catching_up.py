@@ -5,6 +5,7 @@
 A simulated fleet's windows lie in Kafka before the workers start. The windows that are charged after the
 first are counted, by the broker's clock: their length times their number, over the time that they took. It
 is said for the CPU time of the workers as well: how much faster one core would be with nothing beside it.
+Beside it stands the most memory that a worker had.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks._processors import cpu_of_s
+from benchmarks._processors import cpu_of_s, peak_bytes
 from benchmarks.figures import write_figure
 from benchmarks.fleet import PARTITIONS, STACK_DIRECTORY, encoded, publish_fleet, started
 from gpuledger.bus import BusSettings, PartitionReader, Producer, SchemaRegistry, apply_topics
@@ -60,6 +61,7 @@ def main(gpus: int, workers: int) -> None:
                 found = charged(bus)
                 if found:
                     seen.append((found, time.monotonic(), sum(map(cpu_of_s, pids))))
+            largest = max(map(peak_bytes, pids))
         finally:
             for process in processes:
                 process.terminate()
@@ -78,6 +80,7 @@ def main(gpus: int, workers: int) -> None:
         baseline_name="the fleet's own time",
         times_real_time_of_a_core=length_s / (seen[-1][2] - seen[0][2]),
         workers=workers,
+        peak_bytes_of_a_worker=largest,
         shape=f"{gpus} GPUs, {len(plans)} nodes, {WINDOWS} windows",
     )
 
