@@ -24,7 +24,7 @@ static long one_call(u32 number, void *nothing)
         .function = waits ? 0 : 1 + number % FUNCTIONS,
         .launched_threads = waits ? 0 : 256,
     };
-    tell_call(thread, id, &call, 0, 0, now_ns);
+    tell_call(this_process(id >> 32), thread, id, &call, 0, 0, now_ns);
     return 0;
 }
 
