@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gpuledger.agent.probes import available
-from gpuledger.agent.probes.symbols import SYMBOLS
+from gpuledger.agent.probes.symbols import SILENT, SYMBOLS
 from gpuledger.bus import BusSettings, apply_topics
 from gpuledger.contract.fields import Field
 from gpuledger.contract.operations import LAUNCHES, Operation
@@ -44,7 +44,7 @@ MEASURED = {
     Field.PROCESS_SM_UTILIZATION,
     Field.PROCESS_MEMORY_BYTES,
 }
-OPERATION_OF = {symbol.name: Operation(symbol.operation) for symbol in SYMBOLS}
+OPERATION_OF = {symbol.name: Operation(symbol.operation) for symbol in SYMBOLS if symbol.effect not in SILENT}
 
 
 @pytest.fixture(scope="module")
