@@ -7,7 +7,7 @@ import pytest
 
 from gpuledger.budgets.history import BUCKET_NS, BUCKETS_A_DAY, Doubles, deviation, expected
 from gpuledger.contract.windows import DAY_NS
-from tests.unit.test_budget_rules import DAY, HEAD, NANO, Fleet, fleet
+from tests.support.budget_minutes import DAY, HEAD, NANO, Fleet, fleet
 
 MONDAY_NS = 4 * DAY_NS  # 1970-01-05
 MINUTES_A_BUCKET = BUCKET_NS // 60 // NANO

@@ -22,7 +22,7 @@ from gpuledger.budgets.lines import Lines, Payer
 from gpuledger.contract.records import BudgetSubtotal
 from gpuledger.contract.windows import DAY_NS, HOUR_NS
 from gpuledger.processor.protocol.values import Rules
-from tests.unit.test_budget_rules import version
+from tests.support.budget_minutes import version
 
 NANO = 10**9
 DAY = 20_000 * DAY_NS

@@ -17,7 +17,7 @@ from gpuledger.bus import Incoming, PartitionReader
 from gpuledger.contract.records import BudgetSubtotal, decode, encode
 from gpuledger.contract.topics import BUDGET_SUBTOTALS
 from gpuledger.contract.windows import DAY_NS, HOUR_NS
-from tests.unit.test_budget_rules import version
+from tests.support.budget_minutes import version
 
 NANO = 10**9
 DAY = 20_000 * DAY_NS
