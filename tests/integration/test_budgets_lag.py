@@ -10,6 +10,7 @@ import pytest
 from faust.types import TP
 from prometheus_client import REGISTRY
 
+from gpuledger.budgets import metrics
 from gpuledger.budgets.engine import Engine
 from gpuledger.budgets.settings import BudgetSettings
 from gpuledger.bus import BusSettings, Incoming, PartitionReader, SchemaRegistry, apply_topics, register_all
@@ -34,10 +35,12 @@ def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
 
 @pytest.fixture
 def engine(own_bus: BusSettings, tmp_path: Path) -> Iterator[Engine]:
+    metrics.CAUGHT_UP_SECONDS.clear()  # of other engines in this process
     settings = BudgetSettings(application="lag-under-test", state_interval_s=0.1, data_directory=tmp_path)
     engine = Engine(own_bus, settings, "clickhouse://nobody@127.0.0.1:1/none")
     yield engine
     engine.close()
+    assert [caught_up(partition) for partition in range(2)] == [None, None]
 
 
 def caught_up(partition: int) -> float | None:

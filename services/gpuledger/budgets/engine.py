@@ -112,6 +112,7 @@ class Engine:
     def close(self) -> None:
         """See Work."""
         self._let_go()
+        self._lag.own(())
         self._backfills.close()
         self._producer.flush(CLOSE_FLUSH_S)
         self._producer.close()
