@@ -49,7 +49,7 @@ def records(spec: FleetSpec) -> Iterator[Incoming]:
     for start in range(spec.start_ns, spec.end_ns, spec.window_ns):
         for number in range(spec.nodes):
             for record in window_records(spec, plan_node(spec, number), start):
-                yield message(record, offset)
+                yield message(record, 0, offset)
                 offset += 1
 
 

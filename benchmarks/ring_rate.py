@@ -34,6 +34,7 @@ from gpuledger.contract.records import Device
 SECONDS = 5
 TICK_S = 0.1  # how often the agent looks whether much waits
 OFFERING_PROCESSES = 25  # each below the rate from which it would be tallied
+ROUND_S = 1.0  # the agent's
 TARGET_CALLS_PER_S = 1_000_000
 LIBRARY = """
 __attribute__((noinline)) int cuStreamSynchronize(void *stream) { return stream != 0; }
@@ -143,7 +144,7 @@ def offer_by_kernel(directory: Path) -> dict[str, float]:
         while not ended:
             ended = all(process.poll() is not None for process in offering)
             if not ended:
-                rest(stop, source)
+                rest(stop, source, ROUND_S)
             events = source.drain()
             table.resolve(events, 0)
             mine = events[np.isin(events["pid"], list(pids))]
