@@ -214,6 +214,7 @@ def test_closing_detaches_and_leaves_no_descriptor(bench: Bench, tmp_path: Path)
     library = bench.copy_library(tmp_path)
     before = descriptors()
     with started() as source:
+        source.set_tally_rate(None)
         source.preattach(library)
         pid, out = run([bench.program("calls")], tmp_path)
         assert len(events_of(source, pid)) == len(out.splitlines())

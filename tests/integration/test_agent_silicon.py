@@ -206,12 +206,13 @@ def test_when_one_gpu_falls_off_the_bus_the_others_are_measured_as_before() -> N
         gone, well = emulator.uuids
     assert {taken.lost for taken in rounds} == {frozenset({gone})}
     told = {s.field: s.value for s in rounds[0].samples if s.device == gone}
-    assert told == {Field.XID: 79.0}  # its last word
+    assert told[Field.XID] == 79.0  # its last word; some may have been measured before in that round
     assert not [s for taken in rounds[1:] for s in taken.samples if s.device == gone]
     for taken in rounds:
         lost = [gap for gap in taken.gaps if gap.device == gone]
         assert {gap.reason for gap in lost} == {"lost"}
-        assert Field.GPU_UTILIZATION in {gap.field for gap in lost}
+        missing = {gap.field for gap in lost}
+        assert Field.GPU_UTILIZATION in (missing | told.keys() if taken is rounds[0] else missing)
         assert (well, Field.GPU_UTILIZATION) in values(taken)
 
 
