@@ -89,6 +89,7 @@ def test_two_names_of_one_file_count_once(source: ProbeSource, bench: Bench, tmp
 def test_one_file_below_two_overlays_counts_once(bench: Bench, tmp_path: Path) -> None:
     bench.copy_library(tmp_path / "image")
     with overlay(tmp_path, "one") as one, overlay(tmp_path, "two") as two, started() as source:
+        source.set_tally_rate(None)
         source.preattach(one / "libcuda.so.1")
         source.preattach(two / "libcuda.so.1")
         pid, out = run([bench.program("calls")], two)
