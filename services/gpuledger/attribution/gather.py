@@ -30,7 +30,7 @@ from gpuledger.contract.operations import (
     SYNCHRONIZING,
     Operation,
 )
-from gpuledger.contract.records import EventBatch
+from gpuledger.contract.records import EventBatch, Process
 
 if TYPE_CHECKING:
     from gpuledger.attribution.frames import Frame
@@ -247,14 +247,14 @@ def _tables(tables: Sequence[Ints]) -> tuple[Longs, Ints]:
 
 
 def dictionaries(
-    prepared: Prepared, processes: Sequence[object], devices: Sequence[str]
+    prepared: Prepared, processes: Sequence[Process], devices: Sequence[str]
 ) -> tuple[Ints, Ints]:
     """(first pair of each process, device number of each device with "not known" last) of a batch; the
     last serves the index -1."""
     kept = {} if prepared.frame is None else prepared.frame.dictionaries
     found = kept.get((id(processes), id(devices)))  # of a frame, which keeps them alive
     if found is None:
-        numbers = prepared.people.numbers_of(processes)  # type: ignore[arg-type]
+        numbers = prepared.people.numbers_of(processes)
         process_of = np.array([number * prepared.width for number in numbers], np.int32)
         known = prepared.device_numbers
         device_of = np.array(
