@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from gpuledger.bus import BusSettings, Outgoing, PartitionReader, Producer, reader
+from gpuledger.bus.passing_topics import PassingTopics
 from gpuledger.contract.errors import ConfigError, KafkaUnavailable
 from gpuledger.localstack import SOON_LET_IN_AGAIN, Kafka, Registry
 from tests.support.kafka import create_topic
@@ -72,3 +73,18 @@ def test_a_few_records_are_had_without_waiting_for_a_whole_batch(kafka: Kafka, r
             assert len(list(partitions.read_range(topic, 0, number, number))) == 1
             spent_s.append(time.monotonic() - began_s)
     assert min(spent_s) < reader.POLL_S
+
+
+def test_a_topic_that_was_made_a_moment_ago_is_read_before_its_broker_leads_it(
+    kafka: Kafka, registry: Registry
+) -> None:
+    """The controller answers before: a client that has a connection by then is too early, often."""
+    bus = BusSettings(kafka_bootstrap=kafka.bootstrap, registry_url=registry.url)
+    passing = PassingTopics(bus)
+    names = [f"new-{uuid.uuid4().hex[:8]}" for _ in range(15)]
+    with PartitionReader(bus, "test") as partitions:
+        for name in names:
+            passing.create(name, 3)
+            assert [partitions.bounds(name, number) for number in range(3)] == [(0, 0)] * 3
+            assert partitions.offset_at(name, 0, 0) == 0
+    passing.delete(names)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self, cast
+from typing import Self, TypeVar, cast
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -16,11 +16,15 @@ from gpuledger.bus.records import Incoming
 from gpuledger.bus.topics import MAX_BATCH_BYTES
 from gpuledger.contract.errors import ConfigError, GpuledgerError, KafkaUnavailable
 
+T = TypeVar("T")
 REQUEST_TIMEOUT_S = 30.0
 STALL_TIMEOUT_S = 60.0  # nothing at all for so long, while records are known to lie there: the broker is away
+LEADER_WITHIN_S = 5.0  # of a partition that is new, or whose broker has just come back: milliseconds at rest
+LEADER_POLL_S = 0.02
 POLL_S = 0.5
 BATCH_RECORDS = 1_000
 NS_PER_MS = 1_000_000
+_LEADS_SOON = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 _UNJOINED = "gpuledger-unjoined"  # a group id is asked for even by those who only assign
 
 
@@ -91,9 +95,10 @@ class PartitionReader:
 
         A transaction that was committed just now by another may be missing for some milliseconds.
         """
+        asked = TopicPartition(topic, partition)
         try:
-            low, high = self._consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT_S
+            low, high = _of_leader(
+                lambda: self._consumer.get_watermark_offsets(asked, timeout=REQUEST_TIMEOUT_S)
             )
         except KafkaException as error:
             raise self._typed(error, topic, partition, "asking for the bounds of") from error
@@ -103,12 +108,17 @@ class PartitionReader:
         """The first offset appended at or after that instant (ns since the Unix epoch); the end if none."""
         # rounded down: kafka#4473 reads finer timestamps as ms, and starting early is harmless
         asked = TopicPartition(topic, partition, unix_ns // NS_PER_MS)
-        try:
+
+        def ask() -> TopicPartition:
             (found,) = self._consumer.offsets_for_times([asked], timeout=REQUEST_TIMEOUT_S)
+            if found.error is not None:
+                raise KafkaException(found.error)
+            return found
+
+        try:
+            found = _of_leader(ask)
         except KafkaException as error:
             raise self._typed(error, topic, partition, "searching by time in") from error
-        if found.error is not None:
-            raise self._typed(found.error, topic, partition, "searching by time in")
         return found.offset if found.offset >= 0 else self.bounds(topic, partition)[1]
 
     def read_to_end(self, topic: str, partition: int, first: int | None = None) -> Iterator[Incoming]:
@@ -184,6 +194,18 @@ class PartitionReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _of_leader(ask: Callable[[], T]) -> T:
+    """What a partition's leader answers. A new topic is known, and a broker back, before it leads."""
+    deadline = time.monotonic() + LEADER_WITHIN_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in _LEADS_SOON or time.monotonic() > deadline:
+                raise
+        time.sleep(LEADER_POLL_S)
 
 
 def committed_offsets(
