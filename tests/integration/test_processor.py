@@ -22,12 +22,12 @@ from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import DeadLetter, decode
 from gpuledger.contract.wire import unframe
 from gpuledger.localstack import Kafka, Registry
+from tests.support.expected_ledger import expected
 from tests.support.fleet import (
     WINDOW_NS,
     Node,
     Sender,
     differences,
-    expected,
     ledger,
     read_all,
     recent_start,

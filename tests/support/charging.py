@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuledger.attribution import ChargeRow, Charges, NodeWindow
+from gpuledger.attribution import ChargeRow, Charges, NodeWindow, charge_window
 from gpuledger.contract.columns import doubles, longs
 from gpuledger.contract.fields import Field, SampleSource
 from gpuledger.contract.operations import Operation
@@ -26,7 +26,7 @@ from gpuledger.contract.records import (
     SampleBatch,
 )
 from gpuledger.contract.revision import CORE_VERSION, Revision
-from gpuledger.pricing import Prices
+from gpuledger.pricing import Prices, Teams
 
 S = 1_000_000_000
 START = 1_700_000_000 * S  # a whole minute is not needed: 10 s windows are aligned to it
@@ -206,6 +206,13 @@ def window(
         samples=list(sampled),
         **more,
     )
+
+
+def charge(*args: Any, **more: Any) -> Charges:
+    """The window of these records, as `window` takes them, charged at `prices` without a team map."""
+    charges = charge_window(window(*args, **more), prices(), Teams())
+    assert (charges.conservation_error_nano, charges.conservation_error_ns) == (0, 0)
+    return charges
 
 
 def row_of(charges: Charges, consumer: str = "", reason: str = "none", device: str = "GPU-0") -> ChargeRow:

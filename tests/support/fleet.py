@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuledger.attribution import NodeWindow, charge_window
 from gpuledger.bus import (
     BusSettings,
     Incoming,
@@ -24,10 +23,9 @@ from gpuledger.bus import (
 )
 from gpuledger.contract import topics
 from gpuledger.contract.columns import doubles, longs
-from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.fields import Field, SampleSource
 from gpuledger.contract.headers import Kind, RecordHeaders
-from gpuledger.contract.identity import NodeKey, RecordId
+from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import (
     ChargeSet,
@@ -47,12 +45,11 @@ from gpuledger.contract.records import (
 )
 from gpuledger.contract.revision import Revision
 from gpuledger.contract.wire import unframe
-from gpuledger.pricing import Prices, Teams
 
 WINDOW_NS = 10_000_000_000
 PRICES = PriceBookVersion(1, 0, entries=[PriceEntry("gpu", "gpu", 12_290_000_000, "USD")])
 Telemetry = EventBatch | SampleBatch | Holdings
-_KINDS: dict[type, Kind] = {EventBatch: Kind.EVENTS, SampleBatch: Kind.SAMPLES, Holdings: Kind.HOLDINGS}
+KINDS: dict[type, Kind] = {EventBatch: Kind.EVENTS, SampleBatch: Kind.SAMPLES, Holdings: Kind.HOLDINGS}
 
 
 def recent_start(windows_ago: int) -> int:
@@ -170,7 +167,7 @@ class Sender:
     def outgoing(self, record: Telemetry) -> Outgoing:
         """The message of one record."""
         header = record.header
-        headers = RecordHeaders.of(header, _KINDS[type(record)], getattr(record, "keyframe", False))
+        headers = RecordHeaders.of(header, KINDS[type(record)], getattr(record, "keyframe", False))
         key = NodeKey(header.cluster, header.node).key
         return Outgoing(topics.TELEMETRY, key, framed(self._registry, record), tuple(headers.to_kafka()))
 
@@ -208,14 +205,6 @@ def partitions_of(bus: BusSettings) -> int:
         return reader.partitions(topics.TELEMETRY)
 
 
-class Seen(NamedTuple):
-    """A record of the log; no body where it can not be read."""
-
-    offset: int
-    body: Telemetry | None
-    headers: RecordHeaders
-
-
 class Ledger(NamedTuple):
     """Charge sets by (node, window start); of each the greatest revision."""
 
@@ -245,66 +234,6 @@ def read_all(bus: BusSettings, topic: str) -> list[Incoming]:
             for partition in range(reader.partitions(topic))
             for message in reader.read_to_end(topic, partition)
         ]
-
-
-def expected(
-    bus: BusSettings, lives: Mapping[NodeKey, tuple[int, int]]
-) -> dict[tuple[NodeKey, int], ChargeSet]:
-    """The ledger that follows from gpu.telemetry as it is, for nodes whose lives [launched, ended) are given.
-
-    Computed window by window, from every record of the topic, without the processor's code.
-    """
-    seen: dict[tuple[NodeKey, int], dict[tuple[RecordId, int], Seen]] = defaultdict(dict)
-    for message in read_all(bus, topics.TELEMETRY):
-        headers = RecordHeaders.from_kafka(message.key, message.headers)
-        cls = next(cls for cls, kind in _KINDS.items() if kind is headers.kind)
-        body: Telemetry | None
-        try:
-            body = decode(cls, unframe(message.value or b"")[1])
-        except BadRecord:
-            body = None
-        place = headers.id.node_key, headers.window_start_ns
-        seen[place].setdefault((headers.id, headers.mend), Seen(message.offset, body, headers))
-    wanted: dict[tuple[NodeKey, int], ChargeSet] = {}
-    for node, (launched, ended) in lives.items():
-        layout: NodeLayout | None = None
-        for start in range(launched - launched % WINDOW_NS, ended, WINDOW_NS):
-            inputs = sorted(seen.get((node, start), {}).values(), key=lambda entry: entry.offset)
-            states = [entry.body for entry in inputs if isinstance(entry.body, Holdings)]
-            layout = states[0].layout if states else layout
-            wanted[node, start] = _charged(node, start, inputs, layout, (launched, ended))
-    return wanted
-
-
-def _charged(
-    node: NodeKey, start: int, inputs: Sequence[Seen], layout: NodeLayout | None, life: tuple[int, int]
-) -> ChargeSet:
-    bodies = [entry.body for entry in inputs]
-    parts = sorted(entry.headers.part for entry in inputs)
-    last = [entry.headers.part for entry in inputs if entry.headers.last]
-    epochs = {entry.headers.id.epoch for entry in inputs}
-    if not inputs:
-        state = "unobserved"
-    elif None in bodies:
-        state = "refused"
-    elif last and len(epochs) == 1 and parts == list(range(last[0] + 1)):
-        state = "complete"
-    else:
-        state = "incomplete"
-    readable = [body for body in bodies if body is not None and state != "refused"]
-    end = start + WINDOW_NS
-    window = NodeWindow(
-        *node, start, WINDOW_NS, Revision(0, len(inputs), 0, 1),
-        state=state,  # type: ignore[arg-type]
-        holdings=[body for body in readable if isinstance(body, Holdings)],
-        events=[body for body in readable if isinstance(body, EventBatch)],
-        samples=[body for body in readable if isinstance(body, SampleBatch)],
-        refused=bodies.count(None),
-        layout=layout,
-        life_start_ns=life[0] if life[0] > start else None,
-        life_end_ns=life[1] if life[1] < end else None,
-    )  # fmt: skip
-    return charge_window(window, Prices([PRICES]), Teams()).to_record()
 
 
 def differences(got: ChargeSet, wanted: ChargeSet) -> list[str]:

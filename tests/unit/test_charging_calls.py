@@ -16,6 +16,7 @@ from tests.support.charging import (
     START,
     Calls,
     S,
+    charge,
     gpu,
     header,
     pod_process,
@@ -28,12 +29,6 @@ from tests.support.charging import (
 LAYOUT = NodeLayout(devices=[gpu()])
 X = pod_process(1, "x")
 HELD = state(LAYOUT, [Holder("x", 0)], [X])
-
-
-def charge(*args, **more):
-    charges = charge_window(window(*args, **more), prices(), Teams())
-    assert (charges.conservation_error_nano, charges.conservation_error_ns) == (0, 0)
-    return charges
 
 
 def test_work_that_the_keyframe_says_was_outstanding_counts_from_the_windows_start():

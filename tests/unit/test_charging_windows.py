@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from gpuledger.attribution import charge_window
 from gpuledger.contract.records import Holder, NodeLayout
 from gpuledger.contract.rows import Flag
-from gpuledger.pricing import Teams
 from tests.support.charging import (
     RATE_10S,
     START,
     Calls,
     S,
+    charge,
     gpu,
     header,
     keys,
     pod_process,
-    prices,
     row_of,
     state,
-    window,
 )
 
 LAYOUT = NodeLayout(devices=[gpu()])
 X = pod_process(1, "x")
 HELD = state(LAYOUT, [Holder("x", 0)], [X])
-
-
-def charge(*args, **more):
-    charges = charge_window(window(*args, **more), prices(), Teams())
-    assert (charges.conservation_error_nano, charges.conservation_error_ns) == (0, 0)
-    return charges
 
 
 def test_a_window_without_a_record_is_unobserved_for_the_devices_of_the_keyframe_before():

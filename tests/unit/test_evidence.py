@@ -9,34 +9,25 @@ from dataclasses import replace
 
 import pytest
 
-from gpuledger.attribution import charge_window
 from gpuledger.contract.fields import Field, SampleSource
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import Holder, NodeLayout
 from gpuledger.contract.rows import Flag
-from gpuledger.pricing import Teams
 from tests.support.charging import (
     RATE_10S,
     Calls,
     S,
+    charge,
     gpu,
     pod_process,
-    prices,
     row_of,
     samples,
     state,
-    window,
 )
 
 LAYOUT = NodeLayout(devices=[gpu()])
 SHARED = NodeLayout(devices=[gpu(sharing="time_slicing", replicas=4)])
 EMPTY = Calls([])
-
-
-def charge(*args, **more):
-    charges = charge_window(window(*args, **more), prices(), Teams())
-    assert (charges.conservation_error_nano, charges.conservation_error_ns) == (0, 0)
-    return charges
 
 
 def test_processes_that_want_the_device_at_once_share_it():
