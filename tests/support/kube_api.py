@@ -39,6 +39,7 @@ class KubeApi:
         self.token = ""  # where set, ask for it
         self.requests: list[str] = []
         self._objects: dict[str, dict[str, dict[str, Any]]] = {path: {} for path in paths}
+        self.single: dict[str, dict[str, Any]] = {}  # objects that are asked for by their own path
         self._events: list[tuple[int, str, str, dict[str, Any]]] = []
         self._version = 100
         self._oldest = 0
@@ -136,6 +137,8 @@ class KubeApi:
             return web.Response(status=self.refuse)
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             return web.Response(status=401)
+        if request.path in self.single:
+            return web.json_response(self.single[request.path])
         if request.path not in self._objects:
             return web.Response(status=404)
         if request.query.get("watch") == "true":
@@ -208,6 +211,26 @@ def pod(
     for part in ("metadata", "spec", "status"):
         made[part].update(more.get(part, {}))
     return made
+
+
+def claim(
+    name: str,
+    device: str,
+    share: str = "",
+    driver: str = "gpu.nvidia.com",
+    consumed: dict[str, str] | None = None,
+    admin: bool = False,
+) -> dict[str, Any]:
+    """An allocated ResourceClaim of the namespace research, as the API server writes it."""
+    result: dict[str, Any] = {"request": "gpu", "driver": driver, "pool": "node-a", "device": device}
+    result |= {"shareID": share} if share else {}
+    result |= {"consumedCapacity": consumed} if consumed else {}
+    result |= {"adminAccess": True} if admin else {}
+    return {
+        "metadata": {"uid": f"claim-{name}", "name": name, "namespace": "research"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+        "status": {"allocation": {"devices": {"results": [result]}}},
+    }
 
 
 def node(name: str = "node-a", uid: str = "node-uid", labels: dict[str, str] | None = None) -> dict[str, Any]:

@@ -68,6 +68,7 @@ def test_what_the_agent_may_read_of_the_cluster_is_tried(api: KubeApi) -> None:
         "read pods": True,
         "read nodes": True,
         "read resourceslices": True,
+        "read resourceclaims": True,
     }
     assert checks["read resourceslices"].detail == "ResourceSlices are read as v1beta1"
 
@@ -157,4 +158,4 @@ def test_libraries_that_are_probed_from_the_start_are_named(tmp_path: Path) -> N
 
 def test_an_unreachable_server_is_said_and_no_error(tmp_path: Path) -> None:
     checks = list(cluster.api_server(KubeAccess("http://127.0.0.1:1")))
-    assert [check.ok for check in checks] == [False] * 3
+    assert [check.ok for check in checks] == [False] * 4

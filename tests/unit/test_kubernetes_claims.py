@@ -101,13 +101,11 @@ def test_a_slice_says_its_devices_in_both_versions_of_the_api(nested: bool) -> N
         "gpu.nvidia.com/profile": {"string": "1g.12gb"},
         "n": {"int": 1},
     }
-    device = {
-        "name": "gpu-0",
-        **({"basic": {"attributes": attributes}} if nested else {"attributes": attributes}),
-    }
+    said = {"attributes": attributes, "capacity": {"memory": {"value": "2Gi"}, "cores": {}}}
+    device = {"name": "gpu-0", **({"basic": said} if nested else said)}
     spec = {"driver": "gpu.nvidia.com", "pool": {"name": "node-a"}, "devices": [device]}
     assert slice_devices({"spec": spec}) == {
-        ("gpu.nvidia.com", "node-a", "gpu-0"): SliceDevice(uuid(0), "", "1g.12gb")
+        ("gpu.nvidia.com", "node-a", "gpu-0"): SliceDevice(uuid(0), "", "1g.12gb", {"memory": 2.0**31})
     }
 
 

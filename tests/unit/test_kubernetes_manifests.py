@@ -16,6 +16,7 @@ import yaml
 from gpuledger.agent.cli import app as agent_app
 from gpuledger.agent.holders.choose import KUBELET_SOCKET
 from gpuledger.agent.holders.kubernetes import ApiPods
+from gpuledger.agent.holders.podresources import ClaimDevice
 from gpuledger.agent.privileges import NEEDED
 from gpuledger.budgets.settings import BudgetSettings
 from gpuledger.bus import BusSettings
@@ -30,7 +31,7 @@ DIRECTORY = Path(__file__).parents[2] / "deploy" / "kubernetes"
 FILES = ("namespace.yaml", "agent.yaml", "inventory.yaml")
 VERSIONS = ("1.31", "1.34", "1.37")  # the oldest that clouds still run, one between, the newest published
 APPS = {"agent": agent_app, "inventory": inventory_app}
-READ = {"list", "watch"}
+READ, NAMED = {"list", "watch"}, {"get"}
 
 
 def objects(file: str) -> list[dict[str, Any]]:
@@ -154,8 +155,11 @@ def test_the_role_allows_what_the_code_asks_for_and_nothing_else(file: str, api:
     allowed = {(group, name) for r in wanted for group in r["apiGroups"] for name in r["resources"]}
     with contextlib.closing(_Stopping(source)):
         source.start()
+        if isinstance(source, ApiPods):
+            source.allotments([ClaimDevice("research/one", "gpu.nvidia.com", "node-a", "gpu-0")])
         until(lambda: _asked(api) == allowed)
-    assert all(set(rule["verbs"]) == READ for rule in wanted)
+    for rule in wanted:
+        assert set(rule["verbs"]) == (NAMED if rule["resources"] == ["resourceclaims"] else READ)
     assert one(file, "ClusterRoleBinding")["roleRef"]["name"] == one(file, "ClusterRole")["metadata"]["name"]
     (subject,) = one(file, "ClusterRoleBinding")["subjects"]
     assert (
@@ -175,5 +179,6 @@ def _asked(api: KubeApi) -> set[tuple[str, str]]:
     found = set()
     for text in api.requests:
         parts = text.partition("?")[0].strip("/").split("/")
-        found.add(("" if parts[0] == "api" else parts[1], parts[-1]))
+        resource = parts[parts.index("namespaces") + 2] if "namespaces" in parts else parts[-1]
+        found.add(("" if parts[0] == "api" else parts[1], resource))
     return found

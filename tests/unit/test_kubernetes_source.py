@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holders
+from gpuledger.agent.holders.claim_status import CLAIM
 from gpuledger.agent.holders.kubernetes import ApiPods, KubeletPods, KubernetesHolders, alive_uids
 from gpuledger.agent.holders.podresources import PodResources
 from gpuledger.contract.clock import ManualClock, SystemClock
@@ -17,11 +18,12 @@ from gpuledger.contract.records import NodeLayout
 from gpuledger.kube import KubeClient
 from gpuledger.kube.reflector import KEEP_GONE_NS
 from tests.support.agent import POD, POD_PATH, devices, uuid
-from tests.support.kube_api import NODES, PODS, SLICES, KubeApi, node, pod
+from tests.support.kube_api import NODES, PODS, SLICES, KubeApi, claim, node, pod
 from tests.support.kubelet import Kubelet
 from tests.support.waiting import until
 
 U1 = "11111111-0000-0000-0000-000000000000"
+HAMI = "hami-core-gpu.project-hami.io"
 S = 1_000_000_000
 
 
@@ -155,6 +157,30 @@ def test_the_node_s_labels_and_its_slices_are_known(
     kubelet.claim("train-0", "one", "gpu-9")
     until(lambda: held(source) == [(U1, 1)])
     until(lambda: told(source) == ("p5.48xlarge", "i-0abc"))
+
+
+def test_how_much_of_a_device_a_share_has_is_read_of_its_claim(
+    source: KubernetesHolders, kubelet: Kubelet, api: KubeApi
+) -> None:
+    api.put(PODS, pod(U1))
+    device = {"name": "gpu-9", "attributes": {"uuid": {"string": uuid(1)}}}
+    device |= {"capacity": {"cores": {"value": "100"}, "memory": {"value": "80Gi"}}}
+    spec = {"nodeName": "node-a", "driver": HAMI, "pool": {"name": "node-a"}, "devices": [device]}
+    api.put(SLICES, {"metadata": {"uid": "s", "name": "s"}, "spec": spec})
+    consumed = {"cores": "30", "memory": "4Gi"}
+    api.single[CLAIM.format("v1", "research", "one")] = claim("one", "gpu-9", "share", HAMI, consumed)
+    kubelet.claim("train-0", "one", "gpu-9", HAMI, "share")
+    until(lambda: held(source) == [(U1, 1)])
+    found = source.read()
+    assert found is not None
+    (record,) = found.records(devices())
+    assert 10 * record.share_numerator == 3 * record.share_denominator > 0
+    assert record.memory_limit_bytes == 4 << 30
+    assert source.problem == ""
+    kubelet.claim("train-1", "two", "gpu-9", HAMI, "other")
+    api.put(PODS, pod("u2", "train-1"))
+    api.refuse = 403
+    until(lambda: held(source) is not None and "resourceclaims/two: HTTP 403" in source.problem)
 
 
 def told(source: KubernetesHolders) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gpuledger.agent.doctor.report import Check
+from gpuledger.agent.holders.claim_status import CLAIM, VERSIONS
 from gpuledger.agent.holders.kubernetes import OLDER, SLICES
 from gpuledger.agent.holders.podresources import PodResources
 from gpuledger.contract.errors import ConfigError, Unavailable
@@ -15,6 +16,7 @@ from gpuledger.kube import KubeAccess, KubeClient
 from gpuledger.kube.access import Refusal
 
 _ONE: Final = {"limit": "1"}
+_NO_CLAIM: Final = ("default", "gpuledger-doctor")
 _READ: Final = {"pods": "/api/v1/pods", "nodes": "/api/v1/nodes"}
 
 
@@ -66,6 +68,7 @@ def api_server(access: KubeAccess | None) -> Iterator[Check]:
                 required=asked,
             )
         yield _slices(client)
+        yield _claims(client)
 
 
 def _slices(client: KubeClient) -> Check:
@@ -77,6 +80,15 @@ def _slices(client: KubeClient) -> Check:
         remedy = "bind a ClusterRole that may list and watch resourceslices (deploy/kubernetes/agent.yaml)"
         return Check("read resourceslices", refused is None, told, remedy, required=False)
     return Check("read resourceslices", True, "the cluster has none: no dynamic resource allocation")
+
+
+def _claims(client: KubeClient) -> Check:
+    """One that hardly exists is asked for: who may not read it is told so before it is looked for."""
+    refused = _refused(client, CLAIM.format(VERSIONS[0], *_NO_CLAIM))
+    allowed = refused is None or (isinstance(refused, Refusal) and refused.status == HTTPStatus.NOT_FOUND)
+    told = "claims of a share of a device, or of a look at it, are told apart" if allowed else str(refused)
+    remedy = "bind a ClusterRole that may get resourceclaims (deploy/kubernetes/agent.yaml)"
+    return Check("read resourceclaims", allowed, told, remedy, required=False)
 
 
 def kubelet_pods(access: KubeAccess | None) -> Iterator[Check]:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpuledger.agent.devices import DeviceRef, parse_device_id
+from gpuledger.agent.holders.claim_status import amounts
 from gpuledger.agent.holders.podresources import ClaimDevice
 from gpuledger.agent.holders.source import NOT_PLACED, InstanceRef
 
-DRIVER_DOMAIN = "nvidia.com"  # other vendors' drivers name their devices gpu-0 as well
+DRIVER_DOMAIN = "nvidia.com"
 _STATIC = re.compile(r"gpu-([0-9]{1,4})-mig-[0-9]{1,4}-([0-9]{1,3})-([0-9]{1,3})")
 _DYNAMIC = re.compile(
     r"gpu-([0-9]{1,4})-mig-([0-9]{1,2}g[0-9a-z]*(?:-[a-z]{1,16}){0,4})-[0-9]{1,4}-([0-9]{1,3})"
@@ -26,11 +27,13 @@ _DYNAMIC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SliceDevice:
-    """A device as its ResourceSlice describes it; empty where it does not say."""
+    """A device as its ResourceSlice describes it; empty where it does not say. ``capacities``: amounts by
+    name without its domain."""
 
     uuid: str = ""
     parent_uuid: str = ""
     profile: str = ""
+    capacities: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +54,27 @@ def slice_devices(slice_: Mapping[str, Any]) -> dict[tuple[str, str, str], Slice
     driver, pool = str(spec.get("driver") or ""), str((spec.get("pool") or {}).get("name") or "")
     found = {}
     for device in spec.get("devices") or ():
-        attributes = device.get("attributes") or (device.get("basic") or {}).get("attributes") or {}
+        before = device.get("basic") or {}  # as v1beta1 nests it
+        attributes = device.get("attributes") or before.get("attributes") or {}
+        capacity = device.get("capacity") or before.get("capacity") or {}
         texts = {name.rpartition("/")[2]: _text(value) for name, value in attributes.items()}
         found[driver, pool, str(device.get("name") or "")] = SliceDevice(
-            texts.get("uuid", ""), texts.get("parentUUID", ""), texts.get("profile", "")
+            texts.get("uuid", ""),
+            texts.get("parentUUID", ""),
+            texts.get("profile", ""),
+            amounts({name: value.get("value") for name, value in capacity.items()}),
         )
     return found
 
 
 def target_of(claim: ClaimDevice, slices: Slices) -> ClaimTarget | None:
-    """The device that a claim's device is; None where nothing says it."""
+    """The device that a claim's device is; None where nothing says it. Of other drivers than NVIDIA's (HAMi's
+    is one) only a uuid of NVML's form says it: names such as gpu-0 those of other vendors have as well."""
+    known = slices.get((claim.driver, claim.pool, claim.device))
+    if known is not None and (ref := parse_device_id(claim.driver, known.uuid)).uuid is not None:
+        return ClaimTarget(ref)
     if not (claim.driver == DRIVER_DOMAIN or claim.driver.endswith(f".{DRIVER_DOMAIN}")):
         return None
-    known = slices.get((claim.driver, claim.pool, claim.device))
-    if known is not None and known.uuid:
-        return ClaimTarget(DeviceRef(uuid=known.uuid))
     static, dynamic = _STATIC.fullmatch(claim.device), _DYNAMIC.fullmatch(claim.device)
     named = static or dynamic
     if known is not None and known.parent_uuid and known.profile:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuledger.agent.devices import DeviceRef, parse_device_id
-from gpuledger.agent.holders.claims import ClaimTarget, Slices, target_of
+from gpuledger.agent.holders.by_claims import Claims, held_by_claims, sharing_by_claims, users_of
+from gpuledger.agent.holders.claim_status import Allotments
+from gpuledger.agent.holders.claims import Slices
 from gpuledger.agent.holders.podresources import Allocation
 from gpuledger.agent.holders.pods import ContainerFacts, PodFacts
 from gpuledger.agent.holders.sharing import device_key, is_share, sharing_of
@@ -42,6 +44,7 @@ class Seen:
     gone: Sequence[PodFacts] = ()
     node: NodeLayout | None = None
     slices: Slices = field(default_factory=dict)
+    allotments: Allotments = field(default_factory=dict)
 
 
 def join(seen: Seen, alive: AliveUids) -> tuple[Holders, list[str]]:
@@ -62,21 +65,26 @@ def join(seen: Seen, alive: AliveUids) -> tuple[Holders, list[str]]:
     slots = {device_key(entry.device): entry.replicas for entry in sharing if entry.sharing == "mps"}
     held: list[HeldDevice] = []
     nameless = []
+    given_to: list[tuple[Allocation, PodFacts]] = []
     for allocation in seen.allocations:
         candidates = by_name.get((allocation.namespace, allocation.pod), [])
-        if not candidates:
+        if candidates:
+            given_to.append((allocation, _the_one(candidates, alive)))
+        else:
             nameless.append(f"{allocation.namespace}/{allocation.pod}")
-            continue
-        facts = _the_one(candidates, alive)
+    users = users_of(a for a, facts in given_to if facts.pod.phase not in FINISHED_PHASES)
+    claims = Claims(seen.slices, seen.allotments, users)
+    for allocation, facts in given_to:
         if HAMI_DEVICES not in facts.pod.annotations:
             held += _by_plugin(allocation, facts, slots)
-        held += _by_claims(allocation, facts, seen.slices)
+        held += held_by_claims(allocation, facts.pod.uid, claims)
     held += [device for facts in seen.pods for device in _by_hami(facts)]
     names = {
         id_: container.name for f in named.values() for container in f.containers for id_ in container.ids
     }
     pods = tuple(named[uid].pod for uid in sorted(named))
     keepers = tuple(facts.keeper for facts in seen.pods if facts.keeper is not None)
+    sharing += sharing_by_claims(claims)
     holders = Holders(pods, tuple(sorted(held, key=_order)), sharing, names, seen.node, keepers)
     return holders, sorted(set(nameless))
 
@@ -137,23 +145,6 @@ def _mps_percentage(container: ContainerFacts, slots: int, replicas: int | None)
         return stated
     allowed = min(100.0, slots * float(100 // replicas)) or 1.0
     return allowed if stated is None else min(stated, allowed)
-
-
-def _by_claims(allocation: Allocation, facts: PodFacts, slices: Slices) -> Iterable[HeldDevice]:
-    shares: dict[tuple[str, ClaimTarget], set[str]] = {}
-    for claim in allocation.claims:
-        target = target_of(claim, slices)
-        if target is not None:
-            shares.setdefault((claim.driver, target), set()).add(claim.share)
-    for (driver, target), ids in shares.items():
-        yield HeldDevice(
-            consumer=facts.pod.uid,
-            device=target.ref,
-            container=allocation.container,
-            resource_name=driver,
-            slots=len(ids),
-            instance=target.instance,
-        )
 
 
 def _by_hami(facts: PodFacts) -> Iterable[HeldDevice]:

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from gpuledger.agent.holders.claim_status import Allotments, ClaimStatuses
 from gpuledger.agent.holders.claims import SliceDevice, slice_devices
 from gpuledger.agent.holders.join import AliveUids, Seen, join
-from gpuledger.agent.holders.podresources import Allocation, PodResources
+from gpuledger.agent.holders.podresources import Allocation, ClaimDevice, PodResources
 from gpuledger.agent.holders.pods import PodFacts, pod_facts
 from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.identity import pod_from_cgroup
@@ -49,6 +50,9 @@ class PodSource(Protocol):
     def slices(self) -> dict[tuple[str, str, str], SliceDevice]:
         """The node's ResourceSlices."""
 
+    def allotments(self, devices: Collection[ClaimDevice]) -> Allotments:
+        """What the statuses of their claims say of these, as far as that is known."""
+
     @property
     def problem(self) -> str:
         """Why it learns nothing now; empty while it does."""
@@ -70,6 +74,7 @@ class ApiPods:
         self._slices = Reflector(
             client, SLICES.format("v1"), slice_devices, clock, where, [SLICES.format(v) for v in OLDER]
         )
+        self._claims = ClaimStatuses(client, clock)
 
     def start(self) -> None:
         """See PodSource.start."""
@@ -96,10 +101,14 @@ class ApiPods:
             key: device for part in (self._slices.objects() or {}).values() for key, device in part.items()
         }
 
+    def allotments(self, devices: Collection[ClaimDevice]) -> Allotments:
+        """See PodSource.allotments."""
+        return self._claims.of(devices)
+
     @property
     def problem(self) -> str:
         """See PodSource.problem."""
-        return self._pods.problem or self._nodes.problem
+        return self._pods.problem or self._nodes.problem or self._claims.problem
 
     def stop(self) -> None:
         """See PodSource.stop."""
@@ -159,6 +168,10 @@ class KubeletPods:
 
     def slices(self) -> dict[tuple[str, str, str], SliceDevice]:
         """The kubelet's list does not say it."""
+        return {}
+
+    def allotments(self, devices: Collection[ClaimDevice]) -> Allotments:
+        """The kubelet does not say it."""
         return {}
 
     @property
@@ -222,10 +235,9 @@ class KubernetesHolders:
             self._ask_kubelet()
         except Unavailable as error:
             problems.append(str(error))
-        if self._source.problem:
-            problems.append(self._source.problem)
         pods = self._source.pods()
         if pods is not None and self._allocations is not None:
+            claimed = {device for allocation in self._allocations for device in allocation.claims}
             seen = Seen(
                 allocations=self._allocations,
                 allocatable=self._allocatable,
@@ -233,11 +245,14 @@ class KubernetesHolders:
                 gone=pods[1],
                 node=self._source.node(),
                 slices=self._source.slices(),
+                allotments=self._source.allotments(claimed),
             )
             holders, nameless = join(seen, self._alive)
             problems += [f"pod {name} has devices and nobody knows its uid" for name in nameless]
             self._holders = holders
             self._looked.set()
+        if self._source.problem:
+            problems.append(self._source.problem)
         self._problem = "; ".join(problems)
 
     def _ask_kubelet(self) -> None:
