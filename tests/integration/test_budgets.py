@@ -15,17 +15,19 @@ from gpuledger.budgets import Replaced, Window, lines_of
 from gpuledger.budgets.cli import budget_app
 from gpuledger.budgets.replaced import replaced
 from gpuledger.budgets.settings import BudgetSettings
-from gpuledger.bus import BusSettings, SchemaRegistry, apply_topics, register_all
+from gpuledger.budgets.topics_read import TopicsRead
+from gpuledger.bus import BusSettings, PartitionReader, SchemaRegistry, apply_topics, register_all
 from gpuledger.cli import app
 from gpuledger.configuration.publish import Documents
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.records import Generation
-from gpuledger.contract.topics import CHARGES
+from gpuledger.contract.topics import BREACHES, CHARGES
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import read_documents
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.writer import Writer
 from gpuledger.warehouse import Warehouse
+from tests.support.breaches import breach, publish_breaches
 from tests.support.budget_workers import APPLICATION, WITHOUT_TAIL, BudgetWorkers, Ledger, spent
 from tests.support.charge_sets import HOUR_NS, WINDOW_NS, arrival, charge_set, recent_window_ns
 from tests.support.sink import committed, sink_process
@@ -165,6 +167,24 @@ def test_a_note_on_a_breach_that_is_not_there_is_refused(
     monkeypatch.setenv("GPULEDGER_REGISTRY_URL", own_bus.registry_url)
     answer = CliRunner().invoke(app, ["budget", "ack", "nothing"])
     assert "there is no breach nothing" in str(answer.exception)
+
+
+def test_a_word_without_an_end_is_for_the_life_under_way_and_refused_where_that_is_over(
+    own_bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPULEDGER_KAFKA_BOOTSTRAP", own_bus.kafka_bootstrap)
+    monkeypatch.setenv("GPULEDGER_REGISTRY_URL", own_bus.registry_url)
+    told = [breach("over"), breach("over", 2, "resolved"), breach("lives"), breach("lives", 2)]
+    publish_breaches(own_bus, BREACHES, told)
+    refused = CliRunner().invoke(app, ["budget", "ack", "over"])
+    assert "over is over (resolved); with --for" in str(refused.exception)
+    for arguments in (["ack", "over", "--for", "2h"], ["ack", "lives"], ["clear", "over"]):
+        answer = CliRunner().invoke(app, ["budget", *arguments])
+        assert answer.exit_code == 0, answer.output
+    with PartitionReader(own_bus, "test") as reader, SchemaRegistry(own_bus) as registry:
+        notes = TopicsRead(reader, registry).notes()
+    said = [(note.kind, note.breach_id, note.change) for note in notes if note.breach_id in ("over", "lives")]
+    assert said == [("acknowledged", "over", 2), ("acknowledged", "lives", 2), ("cleared", "over", 2)]
 
 
 def test_the_rows_that_are_replaced_are_those_that_were_counted(warehouse: Warehouse) -> None:

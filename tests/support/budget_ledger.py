@@ -29,6 +29,7 @@ START_NS = 20_000 * DAY_NS - 6 * WINDOW_NS  # a day ends in the middle of the sh
 CHANGED_NS = START_NS + 4 * WINDOW_NS  # from when on the second version of the budgets holds
 ROLLING_NS = 8 * WINDOW_NS
 IDLE_WINDOWS, IDLE_NANO = 3, 60  # held idle for longer than so many windows at so much or more in each
+FORGIVEN_WINDOWS = 6  # after which a break is believed
 LONG_NS, SHORT_NS, FACTOR = 8 * WINDOW_NS, 2 * WINDOW_NS, 3
 BURN_AMOUNT = 15_000
 PERIODS = {"day": DAY_NS, "week": 7 * DAY_NS}
@@ -164,13 +165,18 @@ def period_start_ns(one: Budget, at_ns: int) -> int:
 
 
 def idle_windows(ledger: Ledger, team: str, now_ns: int) -> int:
-    """For how many windows, up to the newest that is judged, a team held so much idle without a break."""
+    """For how many windows a team held so much idle without a break: the most of what goes on, or ended no
+    longer ago than a break is forgiven, up to the newest window that is judged."""
     one = budget("", team, 1, counts=["held_idle"])
     amounts: dict[int, int] = defaultdict(int)
     for window, charged in ledger.items():
         amounts[window.start_ns] += money(one, window, charged)
-    start_ns, found = now_ns - 2 * WINDOW_NS, 0
-    while amounts[start_ns] >= IDLE_NANO:
+    return max(_idle_up_to(amounts, now_ns - (2 + ago) * WINDOW_NS) for ago in range(FORGIVEN_WINDOWS + 1))
+
+
+def _idle_up_to(amounts: Mapping[int, int], start_ns: int) -> int:
+    found = 0
+    while amounts.get(start_ns, 0) >= IDLE_NANO:
         start_ns, found = start_ns - WINDOW_NS, found + 1
     return found
 

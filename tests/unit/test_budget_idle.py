@@ -2,53 +2,10 @@
 
 from __future__ import annotations
 
-from gpuledger.budgets import Catalog, Lives, PartitionCount, Sums, WindowCharges, conditions
-from gpuledger.budgets.columns import subtotal_of
-from gpuledger.budgets.counters import Changed
-from gpuledger.budgets.lines import Payer, Window
-from gpuledger.contract.records import Breach, BudgetsVersion
-from gpuledger.contract.windows import DAY_NS, HOUR_NS, MINUTE_NS
-from gpuledger.pricing.yaml_documents import read_documents
+import pytest
 
-NANO = 10**9
-DAY = 20_000 * DAY_NS
-LENGTH_NS = 5 * MINUTE_NS
-RULE = "    rules: [{kind: idle, longer_than: 1h, at_least: 12}]\n"
-MONEY = "    amount: 1000000\n    currency: USD\n"
-
-
-class Team:
-    """One node that is charged five minutes at a time, and what follows from it."""
-
-    def __init__(self, text: str) -> None:
-        (found,) = read_documents(f"kind: budgets\nbudgets:\n  - id: b\n{text}{RULE}", "budgets.yaml")
-        assert isinstance(found, BudgetsVersion)
-        found.version, found.active_from_ns = 1, 0
-        self.catalog = Catalog([found])
-        self.count, self.sums, self.lives = PartitionCount(0, self.catalog), Sums(), Lives()
-        self.told: list[Breach] = []
-        self.revision = 0
-
-    def holds(self, windows: range, idle: float, used: float = 0) -> None:
-        """Hold so much idle in each window: units of money, and as many GPUs for all of it."""
-        for number in windows:
-            payer = Payer("vision", "", "ns", "train", "H100", "train-0", "USD")
-            amounts = (int(used * LENGTH_NS), int(idle * LENGTH_NS), 0, 0)
-            money = (int(used * NANO), int(idle * NANO), 0, 0)
-            self.revision += 1
-            window, lines = Window("c", "n", DAY + number * LENGTH_NS), ((payer, amounts + money),)
-            one = WindowCharges(window, LENGTH_NS, self.revision, 1, lines, self.count.position, number)
-            assert not self.count.to_ask([one])
-            self.count.count([one], {})
-            told, self.count.changed = subtotal_of(self.count, self.count.changed), Changed()
-            self.sums.absorb(told)
-            changes = self.lives.changes(conditions(self.catalog, self.sums), self.sums, complete=True)
-            for breach in changes:
-                self.lives.recall(breach)
-            self.told += changes
-
-    def states(self) -> list[str]:
-        return [breach.state for breach in self.told]
+from gpuledger.contract.windows import DAY_NS, HOUR_NS
+from tests.support.idle_team import DAY, LENGTH_NS, MONEY, NANO, Team
 
 
 def test_it_is_pending_from_half_its_time_and_fires_once_all_of_it_has_passed() -> None:
@@ -75,18 +32,82 @@ def test_a_bucket_of_less_is_a_break_and_resolves_it() -> None:
     team = Team("    period: day\n" + MONEY)
     team.holds(range(14), idle=1)
     team.holds(range(14, 15), idle=0.999)
-    team.holds(range(15, 16), idle=1)
-    assert team.states() == ["pending", "firing", "resolved"]
-    team.holds(range(16, 28), idle=1)
+    team.holds(range(15, 20), idle=1)
+    assert team.states() == ["pending", "firing"]  # charges of it may still be on their way
+    team.holds(range(20, 22), idle=1)
+    assert team.states() == ["pending", "firing", "resolved", "pending"]
+    assert (team.told[2].period_start_ns, team.told[2].spent_nano) == (DAY, 12 * NANO)
+    assert (team.told[3].period_start_ns, team.told[3].spent_nano) == (DAY + 15 * LENGTH_NS, 6 * NANO)
+    team.holds(range(22, 28), idle=1)
     assert team.states() == ["pending", "firing", "resolved", "pending", "firing"]
     assert len({breach.id for breach in team.told}) == 1
+
+
+def test_what_is_over_is_resolved_half_an_hour_later_and_told_with_all_that_it_was() -> None:
+    team = Team("    period: day\n" + MONEY)
+    team.holds(range(14), idle=1)
+    team.holds(range(14, 21), idle=0)
+    assert team.states() == ["pending", "firing"]
+    team.holds(range(21, 40), idle=0)
+    assert team.states() == ["pending", "firing", "resolved"]
+    resolved = team.told[-1]
+    assert (resolved.period_start_ns, resolved.spent_nano) == (DAY, 14 * NANO)
+
+
+@pytest.mark.parametrize("late", [2, 3, 6])
+def test_charges_that_come_late_make_no_break(late: int) -> None:
+    """One of two nodes is late by so many buckets; nothing more is told by it."""
+    assert of_a_node_that_is_late(late) == ["pending", "firing"]
+
+
+def test_what_comes_more_than_half_an_hour_late_is_a_break_until_then() -> None:
+    assert of_a_node_that_is_late(7) == ["pending", "firing", "resolved", "firing"]
+
+
+def of_a_node_that_is_late(buckets: int) -> list[str]:
+    team = Team("    period: day\n" + MONEY)
+    for number in range(40):
+        team.holds(range(number, number + 1), idle=0.5, node="prompt")
+        if number == 20 + buckets:
+            team.holds(range(20, number), idle=0.5, node="late")
+        if not 20 <= number < 20 + buckets:
+            team.holds(range(number, number + 1), idle=0.5, node="late")
+    return team.states()
+
+
+def test_a_break_in_what_was_told_is_seen_though_it_ended_as_well() -> None:
+    team = Team("    period: day\n" + MONEY)
+    team.holds(range(20), idle=1)
+    team.holds(range(20, 24), idle=0)
+    team.holds(range(9, 10), idle=0, used=1)
+    assert team.states()[:3] == ["pending", "firing", "retracted"]
+
+
+def test_late_charges_that_tell_of_a_time_that_ended_a_moment_ago_are_told_and_it_is_resolved() -> None:
+    team = Team("    period: day\n" + MONEY)
+    team.holds(range(8), idle=1)
+    team.holds(range(9, 12), idle=1)
+    team.holds(range(12, 14), idle=0)
+    assert team.states() == ["pending"]
+    team.holds(range(8, 9), idle=1, node="late")
+    assert team.states() == ["pending", "firing"]
+    team.holds(range(14, 40), idle=0)
+    assert team.states() == ["pending", "firing", "resolved"]
+
+
+def test_breaks_again_and_again_are_no_new_breach_while_long_enough_lies_between() -> None:
+    team = Team("    period: day\n" + MONEY.replace("1000000", "900000"), longer_than="10m")
+    for first in range(0, 60, 5):
+        team.holds(range(first, first + 2), idle=1)
+        team.holds(range(first + 2, first + 5), idle=0)
+    assert team.states() == ["pending", "firing"]
 
 
 def test_a_restated_break_in_what_was_told_retracts_it() -> None:
     team = Team("    period: day\n" + MONEY)
     team.holds(range(14), idle=1)
     team.holds(range(11, 12), idle=0, used=1)
-    assert team.states() == ["pending", "firing", "retracted"]
+    assert team.states() == ["pending", "firing", "retracted", "pending"]  # 55 minutes of it are true
 
 
 def test_what_is_used_is_never_idle_though_the_budget_counts_it() -> None:
@@ -98,7 +119,7 @@ def test_what_is_used_is_never_idle_though_the_budget_counts_it() -> None:
 def test_of_a_budget_in_gpu_hours_the_rate_is_a_number_of_gpus() -> None:
     team = Team("    period: rolling\n    rolling: 24h\n    gpu_hours: 1000\n    counts: held_idle\n")
     team.holds(range(14), idle=12)
-    team.holds(range(14, 16), idle=11.9)
+    team.holds(range(14, 22), idle=11.9)
     assert team.states() == ["pending", "firing", "resolved"]
     assert team.told[1].spent_gpu_ns == 12 * HOUR_NS
 

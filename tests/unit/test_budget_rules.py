@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuledger.budgets import Catalog, conditions
+from gpuledger.budgets import Catalog, Lives, conditions
 from gpuledger.contract.records import (
     BreachNote,
     BudgetsVersion,
@@ -160,6 +160,28 @@ def test_what_people_say_is_a_change_that_keeps_the_state() -> None:
     one.lives.notes.add(BreachNote(3, "cleared", "eve", breach_id))
     (cleared,) = one.lives.noted()
     assert (cleared.acknowledged_by, cleared.silenced_by) == ("", "bob")
+
+
+def test_what_is_said_of_a_breach_without_an_end_is_for_its_life_and_no_later_one() -> None:
+    one = fleet("    period: rolling\n    rolling: 2h\n    amount: 10\n    currency: USD\n")
+    one.charge(0, 12)
+    (first,) = one.told
+    one.lives.notes.add(BreachNote(1, "acknowledged", "eve", first.id, change=first.change))
+    one.lives.notes.add(BreachNote(2, "silenced", "bob", first.id, until_ns=77, change=first.change))
+    one.told += one.lives.noted()
+    one.lives.recall(one.told[-1])
+    one.charge(200, 1)
+    one.charge(400, 12)
+    assert [breach.state for breach in one.told] == ["firing", "firing", "resolved", "firing"]
+    assert [breach.acknowledged_by for breach in one.told] == ["", "eve", "eve", ""]
+    assert one.told[-1].silenced_by == "bob"
+    after_a_restart = Lives()
+    for breach in one.told:
+        after_a_restart.recall(breach)
+    after_a_restart.notes = one.lives.notes
+    assert not after_a_restart.noted()
+    one.lives.notes.add(BreachNote(3, "acknowledged", "ann", first.id, change=one.told[-1].change))
+    assert [breach.acknowledged_by for breach in after_a_restart.noted()] == ["ann"]
 
 
 def test_a_budget_that_is_not_in_effect_yet_counts_nothing() -> None:

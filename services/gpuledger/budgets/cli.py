@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from collections.abc import Sequence
 from typing import Annotated
 
 import structlog
@@ -11,6 +12,7 @@ import typer
 from prometheus_client import start_http_server
 from pydantic import ValidationError
 
+from gpuledger.budgets.lives import ALIVE
 from gpuledger.budgets.settings import BudgetSettings
 from gpuledger.budgets.status_cli import status
 from gpuledger.budgets.topics_read import TopicsRead
@@ -137,13 +139,23 @@ def _write(
             for breach in TopicsRead(reader, registry).breaches()
             if target == (breach.budget_id if of_budget else breach.id)
         ]
-        if not known and not of_budget:
-            raise Refused(f"there is no breach {target}; ids are in the messages on gpu.breaches")
+        if not of_budget:
+            note.change = _newest(note, known).change
         with Producer(settings, CLIENT_ID) as producer:
             producer.produce_all(
                 [Outgoing(BREACH_NOTES, target.encode(), framed(registry, note), partition=0)]
             )
     print(_sentence(note, known[-1] if known else None))
+
+
+def _newest(note: BreachNote, known: Sequence[Breach]) -> Breach:
+    """The newest change of the breach. Raises Refused where there is none, or nothing is to look after."""
+    if not known:
+        raise Refused(f"there is no breach {note.breach_id}; ids are in the messages on gpu.breaches")
+    newest = known[-1]
+    if note.kind == "acknowledged" and note.until_ns is None and newest.state not in ALIVE:
+        raise Refused(f"{newest.id} is over ({newest.state}); with --for TIME the next time is meant, too")
+    return newest
 
 
 def note_of(

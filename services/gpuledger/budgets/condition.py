@@ -22,8 +22,9 @@ class Condition:
     """A line of a budget in a period, and whether it is crossed. ``over``: the period has ended.
 
     ``id`` is the breach's, a function of budget, rule, period and line. ``amount`` and ``spent`` are in the
-    unit of the budget. Not ``ripe``: it holds, but has not long enough. ``broken_ns``: until when it did not,
-    where the ledger itself says so. ``brought``: what of the period lies before the version that brought it.
+    unit of the budget. Not ``ripe``: it holds, but not for ``needed_ns`` yet. ``breaks_ns``: the ends of the
+    times in which one that is not ripe did not hold, where the ledger itself says so. ``brought``: what of
+    the period lies before the version that brought it.
     """
 
     id: str
@@ -43,7 +44,8 @@ class Condition:
     pending_ns: int = 0
     told: str = ""
     ripe: bool = True
-    broken_ns: int | None = None
+    needed_ns: int = 0
+    breaks_ns: tuple[int, ...] = ()
     brought: Reach | None = None
 
     @property

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from gpuledger.budgets.catalog import BURN_BUCKET_NS, IDLE, Meter
 from gpuledger.budgets.condition import Condition, breach_id
@@ -14,12 +17,28 @@ from gpuledger.contract.records import BudgetRule
 from gpuledger.contract.windows import HOUR_NS, MINUTE_NS
 
 LOOKS_BACK = RING_BUCKETS - 2  # the bucket under way and the one that still fills up are kept as well
+FORGIVEN_BUCKETS = 6  # half an hour: so long a break may be one of charges that are still on their way
 MONEY_DIGITS = 2
 
 
 def settled_ns(now_ns: int) -> int:
     """Until when buckets are judged: one that ended less than its own length ago may lack charges."""
     return (now_ns // BURN_BUCKET_NS - 1) * BURN_BUCKET_NS
+
+
+class _Stretch(NamedTuple):
+    """Buckets without a break: where it begins and ends, among those that are looked at."""
+
+    first: int = LOOKS_BACK
+    end: int = LOOKS_BACK
+
+    @property
+    def lasted_ns(self) -> int:
+        return (self.end - self.first) * BURN_BUCKET_NS
+
+    @property
+    def is_recent(self) -> bool:
+        return self.end >= LOOKS_BACK - FORGIVEN_BUCKETS
 
 
 def of_idle(meter: Meter, version: int, period: Period, sums: Sums, rule: BudgetRule) -> Condition:
@@ -29,27 +48,44 @@ def of_idle(meter: Meter, version: int, period: Period, sums: Sums, rule: Budget
     """
     longer_than_ns = int(rule.parameters["longer_than_ns"])
     until_ns = settled_ns(sums.newest_end_ns)
-    amounts = sums.buckets(meter.key, BURN_BUCKET_NS, until_ns - LOOKS_BACK * BURN_BUCKET_NS, LOOKS_BACK)
-    breaks = np.flatnonzero(amounts < _least(meter, int(rule.parameters["an_hour_nano"])))
-    first = int(breaks[-1]) + 1 if breaks.size else 0
-    since_ns = until_ns - (LOOKS_BACK - first) * BURN_BUCKET_NS
-    lasted_ns, spent = until_ns - since_ns, int(amounts[first:].sum())
+    first_ns = until_ns - LOOKS_BACK * BURN_BUCKET_NS
+    amounts = sums.buckets(meter.key, BURN_BUCKET_NS, first_ns, LOOKS_BACK)
+    breaks = amounts < _least(meter, int(rule.parameters["an_hour_nano"]))
+    chosen = _chosen(breaks, longer_than_ns)
+    spent = int(amounts[chosen.first : chosen.end].sum())
+    ripe = chosen.is_recent and chosen.lasted_ns >= longer_than_ns
+    ends_ns = first_ns + (np.flatnonzero(breaks) + 1) * BURN_BUCKET_NS
     return Condition(
         id=breach_id(meter.budget.id, IDLE, 0, ""),
         meter=meter,
         version=version,
         rule=IDLE,
-        period=Period(since_ns, period.end_ns),
-        holds=lasted_ns > 0 and 2 * lasted_ns >= longer_than_ns,
-        ripe=lasted_ns >= longer_than_ns,
-        broken_ns=since_ns if breaks.size else None,
+        period=Period(first_ns + chosen.first * BURN_BUCKET_NS, period.end_ns),
+        holds=chosen.is_recent and 2 * chosen.lasted_ns >= longer_than_ns,
+        ripe=ripe,
+        needed_ns=longer_than_ns,
+        breaks_ns=() if ripe else tuple(ends_ns.tolist()),
         over=False,
         spent=spent,
         spent_gpu_ns=0 if meter.money else spent,
         unconverted_nano=0,
         through_ns=until_ns,
-        told=f"{_said(meter, spent)} held idle in {_lasting(lasted_ns)} without a break",
+        told=f"{_said(meter, spent)} held idle in {_lasting(chosen.lasted_ns)} without a break",
     )
+
+
+def _chosen(breaks: npt.NDArray[np.bool_], longer_than_ns: int) -> _Stretch:
+    """The newest of those that go on, or ended a moment ago, that is long enough, else that is half so long;
+    without one the newest that was long enough."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([True], breaks, [True]))))
+    starts, ends = edges[::2], edges[1::2]
+    lasted_ns, recent = (ends - starts) * BURN_BUCKET_NS, ends >= LOOKS_BACK - FORGIVEN_BUCKETS
+    enough = lasted_ns >= longer_than_ns
+    for fits in (enough & recent, (2 * lasted_ns >= longer_than_ns) & recent, enough):
+        if fits.any():
+            newest = np.flatnonzero(fits)[-1]
+            return _Stretch(int(starts[newest]), int(ends[newest]))
+    return _Stretch()
 
 
 def _least(meter: Meter, an_hour_nano: int) -> int:

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from gpuledger.budgets.catalog import IDLE
 from gpuledger.budgets.condition import Condition
-from gpuledger.budgets.idle import settled_ns
 from gpuledger.budgets.notes import Notes, Said
 from gpuledger.budgets.paces import forecast_of
 from gpuledger.budgets.sums import Sums
@@ -33,12 +32,14 @@ class Lives:
         self.notes = Notes()
         self._link = link
         self._last: dict[str, Breach] = {}
+        self._begun: dict[str, int] = {}  # by id the change with which the life under way began
 
     def recall(self, breach: Breach) -> None:
         """Know a change that is told already."""
         known = self._last.get(breach.id)
         if known is None or known.change < breach.change:
             self._last[breach.id] = breach
+            self._know_life(breach)
 
     def changes(self, found: Iterable[Condition], sums: Sums, complete: bool) -> list[Breach]:
         """The changes that follow, to be told in this order, and taken in with ``recall`` once they are.
@@ -51,7 +52,10 @@ class Lives:
             seen.add(condition.id)
             last = self._last.get(condition.id)
             for state, why in _steps(condition, last, sums.newest_end_ns):
-                last = self._changed(condition, last, state, why, sums)
+                if last is not None and _gives_way(condition, state):
+                    last = _ended(last, state, why, sums.newest_end_ns)
+                else:
+                    last = self._changed(condition, last, state, why, sums)
                 told.append(last)
         if complete:
             told += self._without_budget(seen, sums.newest_end_ns)
@@ -60,24 +64,23 @@ class Lives:
     def noted(self) -> list[Breach]:
         """The changes that follow from what people said since."""
         return [
-            self._said(last, self.notes.on(last))
+            self._said(last, said)
             for last in self._last.values()
-            if last.state in ALIVE and _said_of(last) != self.notes.on(last)
+            if last.state in ALIVE and _said_of(last) != (said := self._notes_on(last))
         ]
+
+    def _know_life(self, breach: Breach) -> None:
+        if breach.state in ALIVE and breach.previous_state not in ALIVE:
+            self._begun[breach.id] = breach.change
+
+    def _notes_on(self, breach: Breach) -> Said:
+        return self.notes.on(breach, self._begun.get(breach.id, 0))
 
     def _without_budget(self, seen: set[str], now_ns: int) -> Iterator[Breach]:
         for last in self._last.values():
             if last.state in ALIVE and last.id not in seen:
                 why = "the period ended" if last.period_end_ns <= now_ns else "the budget was changed"
-                ended = replace(
-                    last,
-                    change=last.change + 1,
-                    state=RESOLVED,
-                    previous_state=last.state,
-                    at_ns=now_ns,
-                    why=why,
-                )
-                yield replace(ended, message=sentence(ended))
+                yield _ended(last, RESOLVED, why, now_ns)
 
     def _said(self, last: Breach, said: Said) -> Breach:
         why = "said by a person" if any(said) else "what was said was taken back"
@@ -130,8 +133,22 @@ class Lives:
             at_ns=sums.newest_end_ns,
             why=f"{why}; {condition.told}" if condition.told else why,
         )
+        self._know_life(breach)
         breach = replace(breach, message=sentence(breach), link=link_of(self._link, breach))
-        return replace(breach, **self.notes.on(breach)._asdict())
+        return replace(breach, **self._notes_on(breach)._asdict())
+
+
+def _gives_way(condition: Condition, state: str) -> bool:
+    """Whether a life ends where the condition tells of the next one already."""
+    return state not in ALIVE and condition.holds and not condition.over
+
+
+def _ended(last: Breach, state: str, why: str, now_ns: int) -> Breach:
+    """The end of a breach, with what was told of it last."""
+    ended = replace(
+        last, change=last.change + 1, state=state, previous_state=last.state, at_ns=now_ns, why=why
+    )
+    return replace(ended, message=sentence(ended))
 
 
 def _said_of(breach: Breach) -> Said:
@@ -170,8 +187,9 @@ def _ending(condition: Condition, last: Breach) -> Step:
     was = last.amount_nano, last.amount_gpu_ns, last.currency, last.scope
     if was != (budget.amount_nano, budget.amount_gpu_ns, budget.currency, budget.scope):
         return RESOLVED, "the budget was changed"
-    broken_before = condition.broken_ns is not None and condition.broken_ns <= settled_ns(last.at_ns)
-    if condition.falls_by_itself and not broken_before:
+    first_ns, needed_ns = last.period_start_ns, condition.needed_ns
+    is_restated = any(first_ns < end_ns <= first_ns + needed_ns for end_ns in condition.breaks_ns)
+    if condition.falls_by_itself and not is_restated:
         return RESOLVED, "it fell below the line"
     return RETRACTED, "what was charged was restated"
 

@@ -32,10 +32,12 @@ class Notes:
         elif note.kind in KINDS:
             self._said.setdefault(target, {})[note.kind] = note
 
-    def on(self, breach: Breach) -> Said:
-        """What holds for a breach. A silence has its end in it; whoever tells people looks at that."""
+    def on(self, breach: Breach, begun: int = 0) -> Said:
+        """What holds for a breach whose life began with the change ``begun``. A silence has its end in it;
+        whoever tells people looks at that."""
         found = dict(self._said.get(f"budget {breach.budget_id}", {}))
-        found.update(self._said.get(breach.id, {}))
+        of_breach = self._said.get(breach.id, {})
+        found.update((kind, note) for kind, note in of_breach.items() if not _is_past(note, begun))
         acknowledged, silenced = found.get("acknowledged"), found.get("silenced")
         return Said(
             acknowledged.who if acknowledged else "",
@@ -43,3 +45,8 @@ class Notes:
             silenced.who if silenced else "",
             silenced.until_ns if silenced else None,
         )
+
+
+def _is_past(note: BreachNote, begun: int) -> bool:
+    """Whether it was for the life of a breach, and that life is over."""
+    return note.until_ns is None and note.change is not None and note.change < begun

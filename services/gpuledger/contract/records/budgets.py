@@ -88,3 +88,4 @@ class BreachNote:
     budget_id: str = ""
     until_ns: int | None = None
     comment: str = ""
+    change: int | None = None
