@@ -60,6 +60,8 @@ def call(
         (*AGENT, "--state", "{directory}", "--launched-ns", "-5"),
         (*AGENT, "--state", "{directory}", "--launched-ns", "99999999999999999999999"),
         (*AGENT, "--state", "{directory}", "--metrics-port", "99999999"),
+        ("agent", "doctor", "--no-load", "--kubelet-url", "foo"),
+        ("agent", "doctor", "--no-load", "--kube-api", "ftp://x"),
     ],
 )
 def test_a_mistake_in_the_call_exits_with_2(

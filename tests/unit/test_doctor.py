@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpuledger.agent.doctor import cluster, entries
+from gpuledger.agent.doctor import cluster, entries, silicon
 from gpuledger.agent.doctor.report import Check
+from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom
+from gpuledger.agent.node_cli import names_from
 from gpuledger.agent.probes.places import LIBRARY_PLACES
+from gpuledger.contract.clock import SystemClock
 from gpuledger.kube import KubeAccess
 from tests.support.agent import uuid
 from tests.support.kube_api import NODES, PODS, SLICES, KubeApi
@@ -82,6 +87,39 @@ def test_rights_that_are_not_there_are_said_with_the_role_that_gives_them(api: K
     assert checks["read pods"].required
     (check,) = cluster.kubelet_pods(api.access)
     assert "nodes/pods" in check.remedy
+
+
+def test_whoever_gets_no_answer_or_has_a_wrong_token_is_not_told_to_bind_a_role(api: KubeApi) -> None:
+    api.refuse = 401
+    (wrong,) = cluster.kubelet_pods(api.access)
+    assert "token" in wrong.remedy
+    api.down()
+    for check in (*cluster.api_server(api.access), *cluster.kubelet_pods(api.access)):
+        assert "can be reached" in check.remedy
+        assert "ClusterRole" not in check.remedy
+
+
+@pytest.mark.parametrize(("said", "remedy"), [(b"", "does not answer"), (b"SSH-2.0\r\n", "speaks HTTP")])
+def test_an_exporter_that_was_asked_for_and_is_none_is_told_what_to_do_about_that(
+    said: bytes, remedy: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/metrics"
+        answering = threading.Thread(target=_answer, args=(listener, said))
+        answering.start()
+        (check,) = silicon.exporter(url, SystemClock())
+        answering.join()
+    assert (check.ok, check.required) == (False, True)
+    assert remedy in check.remedy
+
+
+def _answer(listener: socket.socket, said: bytes) -> None:
+    """Take one connection, say that, and wait for its end."""
+    connected, _ = listener.accept()
+    with connected:
+        connected.sendall(said)
+        while connected.recv(4096):
+            pass
 
 
 def test_a_cluster_without_resource_slices_lacks_nothing() -> None:
@@ -159,3 +197,16 @@ def test_libraries_that_are_probed_from_the_start_are_named(tmp_path: Path) -> N
 def test_an_unreachable_server_is_said_and_no_error(tmp_path: Path) -> None:
     checks = list(cluster.api_server(KubeAccess("http://127.0.0.1:1")))
     assert [check.ok for check in checks] == [False] * 4
+
+
+@pytest.mark.parametrize(("text", "told"), [(None, "No such file"), ("nodes: [", "is no YAML"), ("{}", "")])
+def test_top_says_where_it_has_no_names_of_pods(
+    tmp_path: Path, text: str | None, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "holders.yaml"
+    if text is not None:
+        path.write_text(text)
+    with contextlib.ExitStack() as stack:
+        names_from(stack, HolderChoice(HoldersFrom.FILE, path), "n", SystemClock())
+    said = capsys.readouterr().err
+    assert (told in said and "without names of pods" in said) if told else not said

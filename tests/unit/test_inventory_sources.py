@@ -146,6 +146,12 @@ def test_a_file_states_lives(tmp_path: Path) -> None:
         ("nodes: [{name: a/b}]", "slash"),
         ("nodes: [{name: a, gpus: 8}]", "gpus"),
         ("nodes: [", "no YAML"),
+        ("nodes: [{name: a, launched: 0001-01-01T00:00:00Z}]", "nodes.0.launched"),
+        ("nodes: [{name: a, launched: 2014-12-31T23:59:59Z}]", "nodes.0.launched"),
+        ("nodes: [{name: a, ended: 9999-01-01T00:00:00Z}]", "nodes.0.ended"),
+        ("nodes: [{name: a, gpu_count: 1025}]", "nodes.0.gpu_count"),
+        ("nodes: [{name: a, devices: [{uuid: G-1}, {uuid: G-1}]}]", "two devices with one uuid"),
+        (f"nodes: [{{name: a, zone: {'z' * 1025}}}]", "nodes.0.zone"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_whole(tmp_path: Path, text: str, said: str) -> None:

@@ -256,6 +256,17 @@ def test_the_reader_answers_for_the_living_and_is_closed_with_them(world: World)
     assert world.living.closed
 
 
+def test_a_file_that_can_not_be_opened_is_waited_for(world: World) -> None:
+    """It was rotated away, and what is at its place now is no file, or not ours to read yet."""
+    world.path.rename(world.path.with_name("rotated"))
+    world.path.mkdir()
+    assert not len(world.source.drain())
+    assert not len(world.source.drain())
+    world.path.rmdir()
+    world.call("cuMemsetD8_v2", 1, 2, 3)
+    assert len(world.source.drain()) == 1
+
+
 def test_a_thousand_lines_are_read_in_one_drain(world: World) -> None:
     for number in range(1009):
         world.call("cuLaunchKernel", number)

@@ -14,6 +14,7 @@ from rich.live import Live
 from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.doctor import Report, Subject, examine
 from gpuledger.agent.holders.choose import KUBELET_SOCKET, HolderChoice, HoldersFrom, open_holders
+from gpuledger.agent.holders.source import HolderSource
 from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes import LoaderKind, ProbeSource
 from gpuledger.agent.probes.cudart_source import RuntimeSource
@@ -21,9 +22,9 @@ from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.samplers.exporter_http import exporter_url
 from gpuledger.agent.top import LiveNode
 from gpuledger.agent.top.screen import render
-from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.clock import Clock, SystemClock
 from gpuledger.contract.errors import ConfigError, Unsupported
-from gpuledger.kube import KubeAccess
+from gpuledger.kube import KubeAccess, KubeClient
 
 EXIT_MISSING = 1
 PIPED_WIDTH = 200
@@ -49,15 +50,12 @@ def doctor(
     """Say what this node can do and what is missing. Exit code 1 where something required is missing."""
     if dcgm_url is not None:
         exporter_url(dcgm_url)
-    subject = Subject(
-        loader,
-        tuple(library or ()),
-        kubelet_socket,
-        dcgm_url,
-        load,
-        None if kube_api is None else KubeAccess(kube_api, kube_token),
-        None if kubelet_url is None else KubeAccess(kubelet_url, kube_token, verify=False),
-    )
+    api = None if kube_api is None else KubeAccess(kube_api, kube_token)
+    kubelet = None if kubelet_url is None else KubeAccess(kubelet_url, kube_token, verify=False)
+    for access in (api, kubelet):
+        if access is not None:
+            KubeClient(access).close()  # an address that is none is a mistake of the call
+    subject = Subject(loader, tuple(library or ()), kubelet_socket, dcgm_url, load, api, kubelet)
     report = examine(subject, SystemClock())
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
@@ -111,7 +109,7 @@ def top(
     choice = HolderChoice(holders_from or (HoldersFrom.FILE if holders else HoldersFrom.NONE), holders)
     try:
         with contextlib.ExitStack() as stack:
-            names = open_holders(stack, choice, node, clock)
+            names = names_from(stack, choice, node, clock)
             source = RuntimeSource(loader=loader) if runtime else ProbeSource(loader=loader)
             reader = ProcReader(CgroupPaths(gone=source.gone_cgroups))
             live = LiveNode(clock, source, reader, names, _session(), tuple(library or ()))
@@ -124,13 +122,24 @@ def top(
         return  # how one leaves it
 
 
+def names_from(stack: contextlib.ExitStack, choice: HolderChoice, node: str, clock: Clock) -> HolderSource:
+    """Where names of pods come from; says so where it has none."""
+    names = open_holders(stack, choice, node, clock)
+    if names.read() is None and names.problem:
+        _warn(f"without names of pods: {names.problem}")
+    return names
+
+
 def _session() -> NvmlSession | None:
     try:
         return NvmlSession()
     except Unsupported as error:
-        told = f"without devices: {str(error).partition(';')[0]}"
-        Console(stderr=True, soft_wrap=True).print(told, style="yellow", markup=False)
+        _warn(f"without devices: {str(error).partition(';')[0]}")
         return None
+
+
+def _warn(text: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(text, style="yellow", markup=False)
 
 
 def _show(node: LiveNode, interval_s: float, once: bool, as_json: bool) -> None:

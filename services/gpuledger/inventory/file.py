@@ -29,37 +29,42 @@ from gpuledger.contract.capacity import capacity_word
 from gpuledger.contract.errors import BadRecord, ConfigError
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import Device, NodeLayout, NodeLifetime
+from gpuledger.contract.windows import FIRST_LAUNCH_NS
 from gpuledger.documents import in_words, read_text
 from gpuledger.inventory.lives import LifeKey, Stated
 
 STATED_BY = "file"
 _STRICT = ConfigDict(extra="forbid")
-_Text = Annotated[str, Field(max_length=4096)]
+MAX_GPUS = 1024  # of a node; more the processor refuses, as it does longer texts and earlier launches
+_Text = Annotated[str, Field(max_length=1024)]
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_FIRST = _EPOCH + timedelta(microseconds=FIRST_LAUNCH_NS // 1000)
+_LAST = datetime.fromisoformat("2116-01-01T00:00:00+00:00")  # there prices end
+_Time = Annotated[AwareDatetime, Field(ge=_FIRST, lt=_LAST)]
 
 
 class _Device(BaseModel):
     model_config = _STRICT
-    uuid: Annotated[str, Field(min_length=1, max_length=256)]
-    index: Annotated[int, Field(ge=-1)] = -1
+    uuid: Annotated[str, Field(min_length=2, max_length=256)]
+    index: Annotated[int, Field(ge=-1, le=MAX_GPUS)] = -1
     model: _Text = ""
-    memory_total_bytes: Annotated[int, Field(ge=0)] = 0
+    memory_total_bytes: Annotated[int, Field(ge=0, lt=1 << 62)] = 0
 
 
 class _Node(BaseModel):
     model_config = _STRICT
     name: _Text
     instance_id: _Text = ""
-    launched: AwareDatetime | None = None
-    ended: AwareDatetime | None = None
+    launched: _Time | None = None
+    ended: _Time | None = None
     instance_type: _Text = ""
     capacity_type: _Text = ""
     region: _Text = ""
     zone: _Text = ""
     node_pool: _Text = ""
-    gpu_count: Annotated[int, Field(ge=0)] = 0
+    gpu_count: Annotated[int, Field(ge=0, le=MAX_GPUS)] = 0
     labels: dict[_Text, _Text] = {}
-    devices: list[_Device] = []
+    devices: Annotated[list[_Device], Field(max_length=MAX_GPUS)] = []
 
 
 class _Document(BaseModel):
@@ -107,6 +112,8 @@ def _life(node: _Node, cluster: str, length_ns: int, where: str) -> NodeLifetime
     launched, ended = _ns(node.launched), _ns(node.ended)
     if launched is not None and ended is not None and ended < launched:
         raise ConfigError(f"{node.name} ended before it launched", where)
+    if len({device.uuid for device in node.devices}) < len(node.devices):
+        raise ConfigError(f"{node.name} has two devices with one uuid", where)
     return NodeLifetime(
         cluster=cluster,
         node=node.name,

@@ -16,6 +16,7 @@ from gpuledger.kube import KubeAccess, KubeClient
 from gpuledger.kube.access import Refusal
 
 _ONE: Final = {"limit": "1"}
+_AGENT: Final = "deploy/kubernetes/agent.yaml"
 _NO_CLAIM: Final = ("default", "gpuledger-doctor")
 _READ: Final = {"pods": "/api/v1/pods", "nodes": "/api/v1/nodes"}
 
@@ -64,7 +65,7 @@ def api_server(access: KubeAccess | None) -> Iterator[Check]:
                 f"read {kind}",
                 refused is None,
                 f"the API server lets {kind} be read" if refused is None else str(refused),
-                f"bind a ClusterRole that may list and watch {kind} (deploy/kubernetes/agent.yaml)",
+                _remedy(refused, f"bind a ClusterRole that may list and watch {kind} ({_AGENT})"),
                 required=asked,
             )
         yield _slices(client)
@@ -77,7 +78,7 @@ def _slices(client: KubeClient) -> Check:
         if isinstance(refused, Refusal) and refused.status == HTTPStatus.NOT_FOUND:
             continue
         told = f"ResourceSlices are read as {version}" if refused is None else str(refused)
-        remedy = "bind a ClusterRole that may list and watch resourceslices (deploy/kubernetes/agent.yaml)"
+        remedy = _remedy(refused, f"bind a ClusterRole that may list and watch resourceslices ({_AGENT})")
         return Check("read resourceslices", refused is None, told, remedy, required=False)
     return Check("read resourceslices", True, "the cluster has none: no dynamic resource allocation")
 
@@ -87,7 +88,7 @@ def _claims(client: KubeClient) -> Check:
     refused = _refused(client, CLAIM.format(VERSIONS[0], *_NO_CLAIM))
     allowed = refused is None or (isinstance(refused, Refusal) and refused.status == HTTPStatus.NOT_FOUND)
     told = "claims of a share of a device, or of a look at it, are told apart" if allowed else str(refused)
-    remedy = "bind a ClusterRole that may get resourceclaims (deploy/kubernetes/agent.yaml)"
+    remedy = _remedy(refused, f"bind a ClusterRole that may get resourceclaims ({_AGENT})")
     return Check("read resourceclaims", allowed, told, remedy, required=False)
 
 
@@ -98,8 +99,17 @@ def kubelet_pods(access: KubeAccess | None) -> Iterator[Check]:
     with KubeClient(access) as client:
         refused = _refused(client, "/pods")
     told = f"{access.url} lists its pods" if refused is None else str(refused)
-    remedy = "bind the ClusterRole of deploy/kubernetes/agent-kubelet.yaml (get on nodes/pods or nodes/proxy)"
-    yield Check("kubelet's pods", refused is None, told, remedy)
+    role = "bind the ClusterRole of deploy/kubernetes/agent-kubelet.yaml (get on nodes/pods or nodes/proxy)"
+    yield Check("kubelet's pods", refused is None, told, _remedy(refused, role))
+
+
+def _remedy(refused: Unavailable | None, role: str) -> str:
+    """What to do: who was let in and then refused lacks a role, whoever got no answer something else."""
+    if not isinstance(refused, Refusal):
+        return "see that the URL is the server's, that it can be reached, and that the token's file is there"
+    if refused.status == HTTPStatus.UNAUTHORIZED:
+        return "give a token that this server takes (--kube-token, or the service account's)"
+    return role
 
 
 def _refused(client: KubeClient, path: str) -> Unavailable | None:

@@ -15,6 +15,10 @@ from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import GpuledgerError
 
 DEFAULT_EXPORTER: Final = "http://127.0.0.1:9400/metrics"
+_EXPORTER_REMEDIES: Final = {
+    "timeout": "it takes the connection and does not answer: see its log, and whether its host engine hangs",
+    "unreachable": "nothing that speaks HTTP listens there: see that it runs on this node, and its port",
+}
 _PROFILED: Final = {"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE"}
 
 
@@ -103,6 +107,8 @@ def exporter(url: str | None, clock: Clock) -> Iterator[Check]:
         if text is None:
             raise Missing("timeout")
     except Missing as missing:
+        if asked:
+            remedy = _EXPORTER_REMEDIES.get(missing.reason, "see its log: is that a dcgm-exporter's address?")
         yield Check("exporter", False, f"{place}: {missing.reason}", remedy, required=asked)
         return
     finally:

@@ -56,7 +56,7 @@ class FollowedFile:
 
     def _chunk(self, size: int) -> bytes:
         if self._file is None:
-            self._file = self._try_open()
+            self._file = self._when_it_can_be()
         if self._file is None:
             return b""
         if os.fstat(self._file.fileno()).st_size < self._file.tell():
@@ -70,7 +70,7 @@ class FollowedFile:
             return chunk
         self._file.close()
         self._begin_anew()
-        self._file = self._try_open()
+        self._file = self._when_it_can_be()
         return self._file.read(size) if self._file is not None else b""
 
     def _begin_anew(self) -> None:
@@ -101,6 +101,13 @@ class FollowedFile:
             self.left_out += 1
             self._skipping, rest = True, b""
         self._rest = rest
+
+    def _when_it_can_be(self) -> BinaryIO | None:
+        """The new file; None while it is not there or can not be opened: its next state may be another."""
+        try:
+            return self._try_open()
+        except OSError:
+            return None
 
     def _try_open(self) -> BinaryIO | None:
         try:
