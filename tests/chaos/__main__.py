@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         default="",
-        help="break only these: worker,budgets,node,sink,kafka,registry,warehouse,link,inserts,disk,log",
+        help="break only: worker,budgets,node,sink,kafka,registry,warehouse,link,inserts,disk,store,log",
     )
     parser.add_argument("--keep", type=Path, help="directory to leave everything in")
     given = parser.parse_args()

@@ -28,6 +28,7 @@ from tests.chaos.settings import WINDOW_S
 from tests.chaos.stepped import set_step
 
 STEP_NS = 5_000_000_000  # two windows and a half: epochs share windows, and overlap
+LEAP_NS = 3600_000_000_000  # ahead: of no window; behind: of windows before the node was launched
 NUMBER = re.compile(r"-[0-9.]+$")  # of a target among others of its kind
 TWIN_S = 2.0 * WINDOW_S  # of the work of a second agent
 AGAIN_RECORDS = 30  # of a partition: some windows of each node
@@ -147,6 +148,16 @@ class Faults(ABC):
         """See step_ahead."""
         self.note("step_behind", name)
         set_step(self.clock(name), -STEP_NS)
+
+    def leap_ahead(self, name: str) -> None:
+        """See step_ahead; as far as a wrong time zone."""
+        self.note("leap_ahead", name)
+        set_step(self.clock(name), LEAP_NS)
+
+    def leap_behind(self, name: str) -> None:
+        """See leap_ahead."""
+        self.note("leap_behind", name)
+        set_step(self.clock(name), -LEAP_NS)
 
     def step_back(self, name: str) -> None:
         """The wall clock is right again."""

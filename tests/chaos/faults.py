@@ -40,6 +40,8 @@ KINDS = {
         Kind("strand", "lose", 2, 7, 1),
         Kind("step_ahead", "step_back", 3, 7, 1),
         Kind("step_behind", "step_back", 3, 7, 1),
+        Kind("leap_ahead", "step_back", 3, 7, 0.7),
+        Kind("leap_behind", "step_back", 3, 7, 0.7),
         Kind("twin", "untwin", 5, 10, 1.5),
     ),
     "kafka": (Kind("kill", "revive", 0, 4, 1.2), Kind("freeze", "thaw", 1, 9, 0.8)),
@@ -53,9 +55,11 @@ KINDS = {
     ),
     "inserts": (Kind("refuse_parts", "accept", 1, 8, 0.7), Kind("refuse_writes", "accept", 1, 8, 0.7)),
     "disk": (Kind("fill", "free", 1, 8, 1.5),),
+    "store": (Kind("fill", "free", 4, 10, 0.8),),  # a broker takes some seconds to end
     "log": (Kind("repeat", "nothing", 0, 0, 1),),
 }
 PROCESSES = frozenset({"worker", "budgets", "sink", "node", "kafka", "registry", "warehouse"})
+BROKER = frozenset({"kafka", "store"})
 POWER_CUT_CHANCE = 0.2  # of a fault that finds all whole to be the end of all processes at once
 
 
@@ -81,7 +85,7 @@ def schedule(seed: int, seconds: float, targets: Sequence[str]) -> list[Step]:
         target, kind = chance.choices(choices, weights)[0]
         lasts = chance.uniform(kind.shortest_s, kind.longest_s)
         steps += [Step(at, kind.begin, target), Step(at + lasts, kind.end, target)]
-        free_at[target] = at + lasts + (KAFKA_PAUSE_S if target == "kafka" else 1.0)
+        free_at[target] = at + lasts + (KAFKA_PAUSE_S if _family(target) in BROKER else 1.0)
     return sorted(steps, key=lambda step: step.at_s)  # what begins and ends at once stays in order
 
 

@@ -11,10 +11,13 @@ from pathlib import Path
 from gpuledger.contract.identity import Epoch, NodeKey, RecordId
 from tests.chaos.faults import KINDS
 from tests.chaos.poison import BOOT
+from tests.chaos.times import is_ahead
 from tests.chaos.truth import Arrived, Ledger
 
 LOST, AGAIN, LATE = "records lost with a spool", "records that came again", "records behind their charge"
 SHARED, OVERLAP = "windows of several epochs", "epochs that overlap"
+AHEAD, PAST = "records of no window yet", "records of windows long past"
+PAST_NS = 600_000_000_000  # more than any spool here is held up
 WORDS = {
     "clocks seen to step": "clock_stepped",
     "spools not written": "spool_not_written",
@@ -22,7 +25,7 @@ WORDS = {
 }
 LINKS = ("link-kafka", "link-registry", "link-warehouse", "link-agent")
 REFUSED = ("refuse 252 link-warehouse", "refuse 242 link-warehouse")
-DISKS = ("fill disk-warehouse", "fill disk-nodes")
+DISKS = ("fill disk-warehouse", "fill disk-nodes", "fill store-kafka", "halt kafka")
 
 
 def named() -> set[str]:
@@ -30,12 +33,12 @@ def named() -> set[str]:
     processes = {
         f"{kind.begin} {family}"
         for family, kinds in KINDS.items()
-        if family not in ("link", "inserts", "disk")
+        if family not in ("link", "inserts", "disk", "store")
         for kind in kinds
         if kind.begin != "strand"
     }
     links = {f"{what} {link}" for link in LINKS for what in ("cut", "hold", "mute")}
-    return {*processes, *links, *REFUSED, *DISKS, LOST, AGAIN, LATE, SHARED, OVERLAP, *WORDS}
+    return {*processes, *links, *REFUSED, *DISKS, LOST, AGAIN, LATE, SHARED, OVERLAP, AHEAD, PAST, *WORDS}
 
 
 def came(
@@ -58,6 +61,8 @@ def came(
             LATE: sum(one.at_ns > charged.get(_place(one), one.at_ns) for one in own),
             SHARED: sum(len(them) > 1 for them in epochs.values()),
             OVERLAP: _overlapping(own),
+            AHEAD: sum(is_ahead(one.headers.window_start_ns, one.at_ns) for one in own),
+            PAST: sum(one.headers.window_start_ns + PAST_NS < one.at_ns for one in own),
         }
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import resource
 import shutil
 import tempfile
 import time
@@ -38,6 +39,8 @@ class Outcome(NamedTuple):
     wrong: Sequence[str]
     took_s: float
     happened: Mapping[str, int] = {}
+    cpu_s: float = 0
+    """Processor time of its stack, all seeds of it alike: most of what runs outlives a seed."""
 
 
 def run_many(setting: Setting, seeds: Sequence[int], jobs: int = 1) -> list[Outcome]:
@@ -62,6 +65,7 @@ def on_one_stack(setting: Setting, seeds: Sequence[int]) -> list[Outcome]:
     place = Path(tempfile.mkdtemp(prefix=f"seed-{seeds[0]}-", dir=setting.directory))
     world = World(place, setting.nodes, setting.workers, counters=setting.counters)
     outcomes: list[Outcome] = []
+    used_s = cpu_s()
     try:
         for at, seed in enumerate(seeds):
             began, say = time.monotonic(), speaker(seed)
@@ -81,7 +85,14 @@ def on_one_stack(setting: Setting, seeds: Sequence[int]) -> list[Outcome]:
         world.close()
     if not outcomes[-1].wrong:
         shutil.rmtree(place, ignore_errors=True)
-    return outcomes
+    each_s = (cpu_s() - used_s) / len(outcomes)
+    return [outcome._replace(cpu_s=each_s) for outcome in outcomes]
+
+
+def cpu_s() -> float:
+    """Processor time of this process and of all that it started and that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def speaker(seed: int) -> Callable[[str], None]:
@@ -99,6 +110,7 @@ def summed_up(outcomes: Sequence[Outcome], took_s: float, seconds: float) -> int
     longest = max(outcome.took_s for outcome in outcomes)
     print(f"{len(outcomes) - len(failed)} of {len(outcomes)} seeds held", flush=True)
     print(f"{took_s:.0f} s, {3600 * len(outcomes) / took_s:.0f} seeds an hour, the longest {longest:.0f} s")
+    print(f"{sum(outcome.cpu_s for outcome in outcomes) / len(outcomes):.0f} s of a core each")
     for name, number in in_seeds([Counter(outcome.happened) for outcome in outcomes]).items():
         print(f"{number or 'none'} of {len(outcomes)} had {name}")
     for outcome in failed:

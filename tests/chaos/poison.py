@@ -16,6 +16,7 @@ from gpuledger.contract.headers import Kind, RecordHeaders
 from gpuledger.contract.records import DeadLetter, EventBatch, decode, encode
 from gpuledger.contract.topics import DEAD_LETTERS, TELEMETRY
 from gpuledger.contract.wire import frame, unframe
+from tests.chaos.times import NS_PER_MS, is_ahead
 
 BOOT = "poison"  # an epoch that no agent has
 LATELY = 60  # records of a partition: the windows of the last half minute
@@ -34,7 +35,7 @@ def whole(bus: BusSettings, sequence: int, share: float) -> Outgoing | None:
         for partition in range(reader.partitions(TELEMETRY)):
             _, end = reader.bounds(TELEMETRY, partition)
             found += list(reader.read_range(TELEMETRY, partition, max(0, end - LATELY), end))
-    calls = [one for one in found if is_by_an_agent(one) and headers_of(one).kind is Kind.EVENTS]
+    calls = [one for one in found if is_by_an_agent(one) and _is_of_a_window(one)]
     if not calls:
         return None
     chosen = calls[int(share * len(calls))]
@@ -72,6 +73,12 @@ def told(bus: BusSettings) -> set[Placed]:
             for one in reader.read_to_end(DEAD_LETTERS, partition)
         ]
     return {Placed(one.source_topic, one.source_partition, one.source_offset) for one in letters}
+
+
+def _is_of_a_window(record: Incoming) -> bool:
+    headers = headers_of(record)
+    arrived_ns = record.timestamp_ms * NS_PER_MS
+    return headers.kind is Kind.EVENTS and not is_ahead(headers.window_start_ns, arrived_ns)
 
 
 def headers_of(record: Incoming) -> RecordHeaders:

@@ -11,6 +11,7 @@ from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import ChargeSet, Generation, decode
 from gpuledger.contract.wire import unframe
+from tests.chaos.times import NS_PER_MS, is_ahead
 
 
 class Tail:
@@ -38,7 +39,8 @@ class Tail:
             for message in self._new(reader, topics.TELEMETRY):
                 headers = RecordHeaders.from_kafka(message.key, message.headers)
                 node, start = headers.id.node_key, headers.window_start_ns
-                self._spoken[node] = max(start, self._spoken.get(node, 0))
+                if not is_ahead(start, message.timestamp_ms * NS_PER_MS):
+                    self._spoken[node] = max(start, self._spoken.get(node, 0))
             for message in self._new(reader, topics.CHARGES):
                 charges = decode(ChargeSet, unframe(message.value or b"")[1])
                 place = NodeKey(charges.cluster, charges.node), charges.window_start_ns

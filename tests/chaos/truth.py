@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,10 +35,10 @@ from gpuledger.contract.windows import NS_PER_S
 from gpuledger.contract.wire import unframe
 from gpuledger.pricing import Prices, Teams
 from tests.chaos.settings import WINDOW_S
+from tests.chaos.times import NS_PER_MS, is_ahead
 
 WINDOW_NS = WINDOW_S * NS_PER_S
 AT_ONCE = 200  # windows in one call of the core
-NS_PER_MS = 1_000_000
 Place = tuple[NodeKey, int]
 Input = tuple[RecordId, int]  # with its mend number
 R = TypeVar("R")
@@ -100,6 +101,8 @@ class Log:
         self.ledger = self._ledger()
         self.unreadable: list[Seen] = []
         """Every one of them, repeats too."""
+        self.ahead: list[Seen] = []
+        """Those that are inputs of no window, and are told of instead."""
         self._seen = self._telemetry()
 
     def expected(self) -> dict[Place, ChargeSet]:
@@ -110,17 +113,26 @@ class Log:
             read = [start for key, start in self._seen if key == node]
             end = max(charged + read, default=0) + 1 if life.ended_ns is None else life.ended_ns
             layout: NodeLayout | None = None
-            for start in range(life.launched_ns // WINDOW_NS * WINDOW_NS, end, WINDOW_NS):
+            first = life.launched_ns // WINDOW_NS * WINDOW_NS
+            before = sorted(start for start in read if start < first)  # of a clock that was behind
+            for start in (*before, *range(first, end, WINDOW_NS)):
                 inputs = sorted(self._seen.get((node, start), {}).values(), key=lambda seen: seen.offset)
                 bodies = [seen.body for seen in usable(inputs)]
                 frames = [body for body in bodies if isinstance(body, Holdings) and body.keyframe]
                 layout = frames[0].layout if frames else layout
-                windows.append(_window(node, start, inputs, layout, life, self.generation_of(node, start)))
+                if start >= first:
+                    generation = self.generation_of(node, start)
+                    windows.append(_window(node, start, inputs, layout, life, generation))
         sets = []
         for at in range(0, len(windows), AT_ONCE):
             charges = charge_windows(windows[at : at + AT_ONCE], self.prices, self.teams)
             sets += [outcome.to_record() for outcome in charges]
         return {(NodeKey(s.cluster, s.node), s.window_start_ns): s for s in sets}
+
+    @property
+    def spoken_of(self) -> AbstractSet[Place]:
+        """The windows that have a record, of the node's life or not."""
+        return self._seen.keys()
 
     def mended(self) -> set[RecordId]:
         """Records that could not be read and of which a copy can."""
@@ -148,6 +160,9 @@ class Log:
             seen = Seen(message.partition, message.offset, headers, body)
             self.unreadable += [seen] if body is None else []
             self.arrived.append(Arrived(headers, message.timestamp_ms * NS_PER_MS))
+            if is_ahead(headers.window_start_ns, message.timestamp_ms * NS_PER_MS):
+                self.ahead.append(seen)
+                continue
             known = found[headers.id.node_key, headers.window_start_ns]
             known.setdefault((headers.id, headers.mend), seen)
         return found

@@ -23,6 +23,7 @@ from tests.chaos.world import World
 DEVICES = 3  # of a simulated node
 REST_S = 300.0  # for the broker to come back, the spools to drain, members to be given up, windows to close
 JUDGED_S = 120.0
+AHEAD_OF_TIME = "ahead_of_time"
 
 
 @dataclass
@@ -54,9 +55,7 @@ def behind(world: World, group: str, topic: str) -> int | None:
 
 def end_nodes(world: World, verdict: Verdict) -> None:
     """Every node but the last ends properly; the last one vanishes without a word. What was begun is done."""
-    world.kafka.wait_ready()
-    world.registry.wait_ready()
-    world.warehouse.wait_ready()
+    world.wait_servers()
     world.call_again()
     *proper, vanishing = world.nodes
     world.kill(vanishing)
@@ -105,9 +104,11 @@ def judge(world: World, verdict: Verdict) -> None:
     _check_letters(log, verdict)
     missing = sorted(wanted.keys() - ledger.sets.keys())
     verdict.check(not missing, f"{len(missing)} windows were never charged: {missing[:5]}")
-    beyond = {place: ledger.sets[place].state for place in ledger.sets.keys() - wanted.keys()}
-    unended = [(place, state) for place, state in beyond.items() if state != "ended"]
-    verdict.check(not unended, f"charged outside the node's life: {unended[:5]}")
+    beyond = {place: ledger.sets[place] for place in ledger.sets.keys() - wanted.keys()}
+    charged = [(place, one.state) for place, one in beyond.items() if len(one.device)]
+    verdict.check(not charged, f"charged outside the node's life: {charged[:5]}")
+    unended = [place for place in beyond.keys() - log.spoken_of if beyond[place].state != "ended"]
+    verdict.check(not unended, f"not said to be ended: {unended[:5]}")
     for place in sorted(wanted.keys() & ledger.sets.keys()):
         got, right = ledger.sets[place], wanted[place]
         if found := truth.differences(got, right):
@@ -179,11 +180,14 @@ def _check_replay(world: World, log: truth.Log, verdict: Verdict) -> None:
 
 
 def _check_letters(log: truth.Log, verdict: Verdict) -> None:
-    """Each record that nobody can read was told of, nothing else was, and each was mended."""
+    """Each record that nobody can read was told of and mended, each of no window told of; nothing else."""
     refusals = [letter for letter in log.letters if not is_note(letter)]
-    lying = {seen.place for seen in log.unreadable}
+    ahead = {seen.place for seen in log.ahead}
+    lying = {seen.place for seen in log.unreadable} | ahead
     strange = [(x.stage, x.reason, x.detail) for x in refusals if source_of(x) not in lying]
     verdict.check(not strange, f"dead letters: {strange[:5]}")
+    unnamed = ahead - {source_of(letter) for letter in refusals if letter.reason == AHEAD_OF_TIME}
+    verdict.check(not unnamed, f"of no window, and not told of: {unnamed}")
     places = {source_of(letter) for letter in refusals}
     told = {seen.headers.id for seen in log.unreadable if seen.place in places}
     untold = {seen.headers.id for seen in log.unreadable} - told

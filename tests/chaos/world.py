@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,21 +18,22 @@ from tests.chaos.changes import Changes
 from tests.chaos.disks import Disk
 from tests.chaos.doings import Faults, end_at_once, link_of_agent
 from tests.chaos.links import Link
+from tests.chaos.prepared import prepare
 from tests.chaos.service import Ended, Service, epochs_in
-from tests.chaos.settings import APPLICATION, CLUSTER, PARTITIONS, SESSION_S, SILENCE_S, SINK_GROUP, WINDOW_S
+from tests.chaos.settings import APPLICATION, CLUSTER, SESSION_S, SILENCE_S, SINK_GROUP, WINDOW_S
 from tests.chaos.stepped import CLOCK
 from tests.chaos.tail import Tail
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND_S = 240
 WAREHOUSE_DISK_BYTES = 1 << 30  # of memory, as far as it is used
 NODES_DISK_BYTES = 64 << 20
+KAFKA_DISK_BYTES = 512 << 20
 
 
 class World(Changes, Faults):
     """Broker, registry, warehouse, workers, sink, budgets and agents under one name each.
 
-    The warehouse and the agents have small disks of their own where this process may mount them.
+    The broker, the warehouse and the agents have small disks of their own where this process may mount them.
     """
 
     def __init__(
@@ -46,6 +44,7 @@ class World(Changes, Faults):
         self.disks = {
             "disk-warehouse": Disk(directory / "warehouse", WAREHOUSE_DISK_BYTES),
             "disk-nodes": Disk(directory / "nodes", NODES_DISK_BYTES),
+            "store-kafka": Disk(directory / "kafka" / "log", KAFKA_DISK_BYTES),
         }
         self._session_s = session_s
         self.happened: Counter[str] = Counter()
@@ -102,17 +101,7 @@ class World(Changes, Faults):
             "GPULEDGER_WAREHOUSE_URL": warehouse_url,
             "GPULEDGER_PROCESSOR_WINDOW_S": str(WINDOW_S),
         }
-        documents = [str(ROOT / "deploy" / "demo" / name) for name in ("prices.yaml", "teams.yaml")]
-        (self.directory / "budgets.yaml").write_text(budgets.document())
-        documents.append(str(self.directory / "budgets.yaml"))
-        first = (
-            ["topics", "apply", "--partitions", str(PARTITIONS), "--replication", "1"],
-            ["schemas", "register"],
-            ["warehouse", "migrate"],
-        )
-        with ThreadPoolExecutor(len(first)) as pool:
-            list(pool.map(lambda arguments: _run(arguments, env), first))
-        _run(["config", "apply", "--yes", *documents], env)
+        prepare(self.directory, env)
         for worker in self.workers:
             more = {
                 "GPULEDGER_PROCESSOR_APPLICATION": APPLICATION,
@@ -217,6 +206,12 @@ class World(Changes, Faults):
                 return False
             time.sleep(0.3)
 
+    def wait_servers(self) -> None:
+        """Until broker, registry and warehouse serve; who had no room is started again. Raises StackError."""
+        for server in (self.kafka, self.registry, self.warehouse):
+            self.wait_until(lambda s=server: s.running and s.is_ready(), START_TIMEOUT_S)  # type: ignore[misc]
+            server.wait_ready()
+
     def epochs(self, node: str) -> int:
         """How many lives the node's agent has begun."""
         return epochs_in(self.targets[node].log_path)
@@ -268,25 +263,20 @@ class World(Changes, Faults):
             disk.unmount()
 
     def reap(self, name: str) -> bool:
-        """See Faults. A server that ended did so for want of room on its disk."""
+        """See Faults. A server that ended did so for want of room on its disk, or never had what it needs."""
         server = self.targets[name]
         if name in self.down:
             return False
         if not isinstance(server, Service):
-            return not server.running
+            if server.running:
+                return False
+            disk = self.disks.get(f"store-{name}")
+            self.note("halt" if disk is not None and disk.is_full else "end", name)
+            server.stop()
+            return True
         ended = server.ended()
         if ended is None:
             return False
         self.ended.append(ended)
         server.stop()
         return True
-
-
-def _run(arguments: Sequence[str], env: Mapping[str, str]) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "gpuledger", *arguments],
-        env={**os.environ, **env},
-        check=True,
-        stdout=subprocess.DEVNULL,
-        timeout=COMMAND_S,
-    )

@@ -13,15 +13,16 @@ from tests.support.charge_sets import charge_set, recent_window_ns
 SEED = 16
 FAULTS_S = 14.0
 TARGETS = [
-    "budgets-0", "disk-nodes", "disk-warehouse", "inserts-warehouse", "kafka", "link-agent-0", "link-agent-1",
-    "link-kafka", "link-registry", "link-warehouse", "log", "node-0.0", "node-0.1", "registry", "sink",
-    "warehouse", "worker-0", "worker-1",
+    "budgets-0", "disk-nodes", "disk-warehouse", "inserts-warehouse", "kafka", "link-agent-0",
+    "link-agent-1", "link-kafka", "link-registry", "link-warehouse", "log", "node-0.0", "node-0.1",
+    "registry", "sink", "store-kafka", "warehouse", "worker-0", "worker-1",
 ]  # fmt: skip
 
 ENDS_OF = {
     "kill": {"revive"}, "stop": {"revive"}, "strand": {"lose"}, "freeze": {"thaw"},
     "cut": {"join"}, "hold": {"join"}, "mute": {"join", "sever"}, "repeat": {"nothing"},
-    "step_ahead": {"step_back"}, "step_behind": {"step_back"}, "twin": {"untwin"}, "fill": {"free"},
+    "step_ahead": {"step_back"}, "step_behind": {"step_back"}, "leap_ahead": {"step_back"},
+    "leap_behind": {"step_back"}, "twin": {"untwin"}, "fill": {"free"},
     "refuse_parts": {"accept"}, "refuse_writes": {"accept"},
 }  # fmt: skip
 

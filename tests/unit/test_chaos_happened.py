@@ -42,6 +42,13 @@ def test_lives_one_behind_the_other_do_not_overlap_and_two_at_once_do() -> None:
     assert not +happened.came(beside, NONE, ["n2"], [])
 
 
+def test_records_of_clocks_an_hour_off_are_counted_by_when_they_arrived() -> None:
+    windows = (360, 7, 6, 0, -360)
+    arrived = [record(1, sequence, window=window) for sequence, window in enumerate(windows)]
+    found = happened.came(arrived, NONE, ["n1"], [])
+    assert (found[happened.AHEAD], found[happened.PAST]) == (2, 1)
+
+
 def test_a_record_behind_the_charge_of_its_window_is_late() -> None:
     charges = charge_set(START, node="n1")
     told = Ledger({}, {}, [(START + 5, charges), (START + 9, charges)])
