@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 //
-// What processes ask of the NVIDIA kernel driver: open, close and ioctl of its device nodes, one record a call,
-// written when it returns. Which functions of the driver these are depends on its branch and is chosen from
-// kallsyms; the cookie of each probe says which kind of call it is.
+// What processes ask of the NVIDIA kernel driver: open, close, ioctl and mmap of its device nodes, one record a
+// call, written when it returns. Which functions of the driver these are depends on its branch and is chosen from
+// kallsyms; the cookie of each probe says which kind of call it is, and of which calls the function is the entry.
 //
 // In a record, `function` is the ioctl's number (the real one where it came in an envelope), `stream` the minor
-// number of the device node, `result` the errno or 0. Launches make no ioctl: this tells of lives and
-// allocations, never of utilisation.
+// number of the device node, `result` the errno or 0, `bytes` the length of what was mapped. Launches make no
+// ioctl: this tells of lives and allocations, never of utilisation.
 
 #include "event.h"
 
 #define ENVELOPE 211  // NV_ESC_IOCTL_XFER_CMD: the ioctl's number, size and argument lie in a structure
 #define NUMBER(command) ((command) & 0xff)
 #define TYPE(command) ((command) >> 8 & 0xff)
+#define KIND(cookie) ((cookie) & 0xffff)
+#define ENTRY_OF(cookie) ((cookie) >> 16)  // of all calls, or of one kind of them: driver.py
 
 struct inode {
     u32 i_rdev;
@@ -20,6 +22,11 @@ struct inode {
 
 struct file {
     struct inode *f_inode;
+} __attribute__((preserve_access_index));
+
+struct vm_area_struct {
+    unsigned long vm_start;
+    unsigned long vm_end;
 } __attribute__((preserve_access_index));
 
 struct kobject {
@@ -39,6 +46,7 @@ struct driver_call {
     u64 command;
     u64 minor;
     u64 kind;
+    u64 bytes;
 };
 
 struct registration {
@@ -80,16 +88,30 @@ static __always_inline u64 minor_of(struct inode *inode)
     return BPF_CORE_READ(inode, i_rdev) & 0xfffff; // MINORBITS of include/linux/kdev_t.h
 }
 
+// Where 32-bit calls have an entry of their own, a compiler that finds both alike lets one of them call the other:
+// then both are passed through, and the one that is meant is told by the call.
+static __always_inline int is_entry(u64 cookie)
+{
+    u64 of = ENTRY_OF(cookie);
+    return of == ENTRY_OF_ALL || of == (in_compat_call() ? ENTRY_OF_COMPAT : ENTRY_OF_NATIVE);
+}
+
 SEC("kprobe") int enter_driver(struct pt_regs *ctx)
 {
-    u64 id = bpf_get_current_pid_tgid();
-    struct driver_call call = {.entry_ns = bpf_ktime_get_boot_ns(), .kind = bpf_get_attach_cookie(ctx)};
+    u64 id = bpf_get_current_pid_tgid(), cookie = bpf_get_attach_cookie(ctx);
+    struct driver_call call = {.entry_ns = bpf_ktime_get_boot_ns(), .kind = KIND(cookie)};
+    if (!is_entry(cookie))
+        return 0;
     if (call.kind == OPERATION_IOCTL_OPEN || call.kind == OPERATION_IOCTL_CLOSE) {
         call.minor = minor_of((struct inode *)PT_REGS_PARM1(ctx));
     } else {
         struct file *file = (struct file *)PT_REGS_PARM1(ctx);
-        u32 command = PT_REGS_PARM2(ctx), inside = 0;
+        u32 command = call.kind == OPERATION_IOCTL_MMAP ? 0 : PT_REGS_PARM2(ctx), inside = 0;
         call.minor = minor_of(BPF_CORE_READ(file, f_inode));
+        if (call.kind == OPERATION_IOCTL_MMAP) {
+            struct vm_area_struct *area = (struct vm_area_struct *)PT_REGS_PARM2(ctx);
+            call.bytes = BPF_CORE_READ(area, vm_end) - BPF_CORE_READ(area, vm_start);
+        }
         if (call.kind == OPERATION_IOCTL_OTHER && TYPE(command) == 'F' && NUMBER(command) == ENVELOPE) {
             bpf_probe_read_user(&inside, sizeof(inside), (void *)PT_REGS_PARM3(ctx));
             command = (command & ~0xffU) | NUMBER(inside);
@@ -108,6 +130,8 @@ SEC("kretprobe") int leave_driver(struct pt_regs *ctx)
 {
     u64 now_ns = bpf_ktime_get_boot_ns(), id = bpf_get_current_pid_tgid();
     s64 result = PT_REGS_RC(ctx);
+    if (!is_entry(bpf_get_attach_cookie(ctx)))
+        return 0;
     struct driver_call *call = bpf_map_lookup_elem(&driver_calls, &id);
     if (!call) {
         count(DRIVER_RETURN_WITHOUT_ENTRY);
@@ -118,7 +142,7 @@ SEC("kretprobe") int leave_driver(struct pt_regs *ctx)
         event->time_ns = now_ns;
         event->duration_ns = now_ns - call->entry_ns;
         event->cgroup_id = bpf_get_current_cgroup_id();
-        event->bytes = 0;
+        event->bytes = (s32)result < 0 ? 0 : call->bytes;
         event->launched_threads = 0;
         event->function = call->command;
         event->stream = call->minor;

@@ -61,7 +61,13 @@ struct signal_struct {
     atomic_t live;
 } __attribute__((preserve_access_index));
 
+struct thread_info {
+    unsigned long flags;
+    u32 status;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
+    struct thread_info thread_info;
     struct task_struct *group_leader;
     u64 start_boottime;
     struct signal_struct *signal;
@@ -84,6 +90,18 @@ static __always_inline u64 process_start_ns(void)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
     return BPF_CORE_READ(task, group_leader, start_boottime);
+}
+
+// Whether the thread is in a system call of the 32-bit kind: TS_COMPAT of arch/x86/include/asm/thread_info.h,
+// TIF_32BIT of arch/arm64/include/asm/thread_info.h.
+static __always_inline int in_compat_call(void)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+#if defined(__TARGET_ARCH_x86)
+    return (BPF_CORE_READ(task, thread_info.status) & 2) != 0;
+#elif defined(__TARGET_ARCH_arm64)
+    return (BPF_CORE_READ(task, thread_info.flags) >> 22 & 1) != 0;
+#endif
 }
 
 // Whether the thread that ends now is the last of its process.

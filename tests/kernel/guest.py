@@ -60,6 +60,7 @@ def observe(watch: DriverWatch, directory: Path, family: str) -> dict[str, Any]:
     slow = [
         int(e["duration_ns"]) for e in mine if ioctl_name(int(e["operation"]), int(e["function"])) == SLOW
     ]
+    mapped = mine[mine["operation"] == int(Operation.IOCTL_MMAP)]["bytes"]
     losses, xids = watch.losses(), watch.xids()
     for module in reversed(MODULES):
         unload(module)
@@ -76,6 +77,7 @@ def observe(watch: DriverWatch, directory: Path, family: str) -> dict[str, Any]:
         "registrations_after": after,
         "registrations_left": left,
         "slow_ns": slow,
+        "mapped_bytes": sorted(mapped.tolist()),
         "xids": [[xid.code, xid.address, xid.time_ns] for xid in xids],
         "first_pci": min(path.name for path in Path("/sys/bus/pci/devices").iterdir()),
         "xids_left": len(watch.xids()),

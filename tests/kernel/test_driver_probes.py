@@ -24,20 +24,23 @@ EXPECTED = [
     ["IOCTL_CLOSE", "", SECOND, 0, 1],
     ["IOCTL_CLOSE", "", CONTROL, 0, 1],
     ["IOCTL_CONTROL", "RM_CONTROL", FIRST, 0, 13],
+    ["IOCTL_CONTROL", "RM_CONTROL", SECOND, 0, 19],
     ["IOCTL_CONTROL", "RM_CONTROL", CONTROL, 0, 101],
     ["IOCTL_FREE", "RM_FREE", CONTROL, 0, 41],
     ["IOCTL_MAP_MEMORY", "RM_MAP_MEMORY", FIRST, 0, 17],
     ["IOCTL_MAP_MEMORY", "RM_MAP_MEMORY_DMA", SECOND, 0, 3],
+    ["IOCTL_MMAP", "", FIRST, 0, 11],
+    ["IOCTL_MMAP", "", SECOND, 0, 1],
     ["IOCTL_OPEN", "", FIRST, 0, 1],
     ["IOCTL_OPEN", "", SECOND, 0, 1],
     ["IOCTL_OPEN", "", CONTROL, 0, 1],
     ["IOCTL_OTHER", "0xc004467d", CONTROL, 0, 2],
     ["IOCTL_OTHER", "0xc004467f", FIRST, errno.ENOTTY, 5],
     ["IOCTL_OTHER", "CARD_INFO", FIRST, 0, 7],
-    ["IOCTL_UVM_OTHER", "INITIALIZE", UVM, 0, 1],
+    ["IOCTL_UVM_OTHER", "INITIALIZE", UVM, 0, 24],
     ["IOCTL_UVM_REGISTER_GPU", "REGISTER_GPU", UVM, 0, 2],
 ]
-"""operation, name, minor number, errno, calls: what src/app.c does"""
+"""operation, name, minor number, errno, calls: what src/app.c does, 19 and 23 as a 32-bit program"""
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +79,10 @@ def test_a_return_that_the_kernel_missed_is_counted_at_the_next_call_of_the_thre
 
 def test_the_names_of_both_families_are_found(seen: dict[str, Any]) -> None:
     always = ["uvm_unlocked_ioctl_entry", "uvm_api_register_gpu", "nv_report_error"]
-    old = ["nvidia_frontend_open", "nvidia_frontend_close", "nvidia_frontend_unlocked_ioctl"]
-    assert seen["535"]["attached"] == old + always
-    assert seen["545"]["attached"] == ["nvidia_open", "nvidia_close", "nvidia_unlocked_ioctl", *always]
+    names = ["open", "close", "unlocked_ioctl", "mmap"]
+    new, old = ([stem + name for name in names] for stem in ("nvidia_", "nvidia_frontend_"))
+    assert sorted(seen["535"]["attached"]) == sorted([*old, "nvidia_frontend_compat_ioctl", *always])
+    assert sorted(seen["545"]["attached"]) == sorted([*new, *always])
     assert seen["535"]["missing"] == seen["545"]["missing"] == []
 
 
@@ -102,6 +106,11 @@ def test_a_driver_that_is_unloaded_is_let_go_and_another_one_is_found(
 def test_a_call_takes_as_long_as_it_takes(seen: dict[str, Any], family: str) -> None:
     assert len(seen[family]["slow_ns"]) == 3
     assert min(seen[family]["slow_ns"]) >= 2_000_000
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_was_mapped_is_as_long_as_it_was_asked_for(seen: dict[str, Any], family: str) -> None:
+    assert seen[family]["mapped_bytes"] == [3 * 4096] * 11 + [2 << 20]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

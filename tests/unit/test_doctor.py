@@ -149,6 +149,7 @@ KALLSYMS = """\
 0000000000000000 t nvidia_open\t[nvidia]
 0000000000000000 t nvidia_close\t[nvidia]
 0000000000000000 t nvidia_unlocked_ioctl\t[nvidia]
+0000000000000000 t nvidia_mmap\t[nvidia]
 0000000000000000 t uvm_unlocked_ioctl_entry\t[nvidia_uvm]
 """
 

@@ -76,6 +76,7 @@ class Operation(IntEnum):
     IOCTL_UVM_REGISTER_GPU = 106
     IOCTL_UVM_OTHER = 107
     IOCTL_OTHER = 108
+    IOCTL_MMAP = 109
 
 
 LAUNCHES = frozenset({Operation.LAUNCH_KERNEL, Operation.LAUNCH_COOPERATIVE, Operation.LAUNCH_GRAPH})

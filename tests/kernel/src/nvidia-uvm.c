@@ -38,6 +38,7 @@ static const struct file_operations operations = {
     .owner = THIS_MODULE,
     .open = uvm_open_entry,
     .unlocked_ioctl = uvm_unlocked_ioctl_entry,
+    .compat_ioctl = uvm_unlocked_ioctl_entry,
 };
 
 static int __init begin(void)

@@ -1,5 +1,6 @@
 /* A module with the entry points of the NVIDIA driver and no hardware. With FRONTEND it has the names of the
- * branches 515 to 535, where nvidia_frontend_* call nvidia_* behind them, else those of 545 and later. */
+ * branches 515 to 535, where nvidia_frontend_* call nvidia_* behind them and 32-bit programs have an entry of their
+ * own, else those of 545 and later. */
 #include <linux/cdev.h>
 #include <linux/delay.h>
 #include <linux/device.h>
@@ -95,9 +96,27 @@ noinline int nvidia_close(struct inode *inode, struct file *file)
 }
 #endif
 
-noinline long ENTRY(unlocked_ioctl)(struct file *file, unsigned command, unsigned long argument)
+#ifdef FRONTEND
+/* Two functions with one text in the driver: the compiler has one of them call the other. */
+noinline long nvidia_frontend_compat_ioctl(struct file *file, unsigned command, unsigned long argument)
 {
     return do_driver_ioctl(command, argument);
+}
+#define COMPAT_IOCTL nvidia_frontend_compat_ioctl
+#define ANY_IOCTL(file, command, argument) nvidia_frontend_compat_ioctl(file, command, argument)
+#else
+#define COMPAT_IOCTL nvidia_unlocked_ioctl
+#define ANY_IOCTL(file, command, argument) do_driver_ioctl(command, argument)
+#endif
+
+noinline long ENTRY(unlocked_ioctl)(struct file *file, unsigned command, unsigned long argument)
+{
+    return ANY_IOCTL(file, command, argument);
+}
+
+noinline int ENTRY(mmap)(struct file *file, struct vm_area_struct *area)
+{
+    return file->f_inode && area->vm_end > area->vm_start ? 0 : -EINVAL;
 }
 
 static const struct file_operations operations = {
@@ -105,6 +124,8 @@ static const struct file_operations operations = {
     .open = ENTRY(open),
     .release = ENTRY(close),
     .unlocked_ioctl = ENTRY(unlocked_ioctl),
+    .compat_ioctl = COMPAT_IOCTL,
+    .mmap = ENTRY(mmap),
 };
 
 static int __init begin(void)

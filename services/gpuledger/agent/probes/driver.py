@@ -20,7 +20,7 @@ from gpuledger.agent.probes.events import RawEvents
 from gpuledger.agent.probes.ioctls import decode
 from gpuledger.agent.probes.libbpf import DRIVER_OBJECT, BpfObject, object_path
 from gpuledger.agent.probes.ring import MappedRing
-from gpuledger.agent.probes.symbols import DRIVER_COUNTS
+from gpuledger.agent.probes.symbols import COMPAT, DRIVER_COUNTS, NATIVE
 from gpuledger.contract.errors import Unsupported
 from gpuledger.contract.operations import Operation
 
@@ -32,8 +32,12 @@ ENTRY_POINTS: Final = {
     Operation.IOCTL_CLOSE: ("nvidia_frontend_close", "nvidia_close"),
     Operation.IOCTL_OTHER: ("nvidia_frontend_unlocked_ioctl", "nvidia_unlocked_ioctl"),
     Operation.IOCTL_UVM_OTHER: ("uvm_unlocked_ioctl_entry",),
+    Operation.IOCTL_MMAP: ("nvidia_frontend_mmap", "nvidia_mmap"),
 }
 """What is probed as which operation: the first of the names that the driver has."""
+FRONTEND_IOCTL: Final = "nvidia_frontend_unlocked_ioctl"
+COMPAT_IOCTL: Final = "nvidia_frontend_compat_ioctl"
+"""Of 32-bit programs; later branches, and nvidia-uvm, have one function for both."""
 REGISTER_GPU: Final = "uvm_api_register_gpu"
 REPORT_ERROR: Final = "nv_report_error"
 XID_TRACEPOINT: Final = "nvidia_dev_xid"
@@ -44,6 +48,7 @@ _THREADS: Final = 16_384
 _REGISTRATIONS: Final = 16_384
 MAX_XIDS: Final = 256  # between two looks
 _XID: Final = struct.Struct("=QQ16s")  # struct xid
+ENTRY_SHIFT: Final = 16
 _KEY: Final = struct.Struct("=I16s")  # struct registration of bpf/nvidia.bpf.c
 _VALUE: Final = struct.Struct("=QQQ")  # struct registered
 
@@ -95,6 +100,16 @@ class DriverLosses:
         return DriverLosses(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
+def probes_of(chosen: dict[Operation, str], functions: set[str]) -> list[tuple[str, int]]:
+    """(function, cookie) of what is probed at entry and return: which operation, and of which calls."""
+    found = [(name, int(operation)) for operation, name in chosen.items()]
+    if chosen.get(Operation.IOCTL_OTHER) != FRONTEND_IOCTL or COMPAT_IOCTL not in functions:
+        return found
+    native, compat = (int(Operation.IOCTL_OTHER) | entry << ENTRY_SHIFT for entry in (NATIVE, COMPAT))
+    of_both = [(name, native if name == FRONTEND_IOCTL else cookie) for name, cookie in found]
+    return [*of_both, (COMPAT_IOCTL, compat)]
+
+
 def driver_functions(lines: Iterable[str]) -> set[str]:
     """Names of the functions of the NVIDIA modules in text like /proc/kallsyms."""
     found = set()
@@ -144,10 +159,11 @@ class DriverProbes:
         self._object = BpfObject(path, sizes, {})
         try:
             self._ring = MappedRing(self._object.map("events"), RING_BYTES)
-            for operation, name in chosen.items():
-                self._attach("enter_driver", name, operation, at_return=False)
-                self._attach("leave_driver", name, operation, at_return=True)
-            attached = tuple(chosen.values())
+            probes = probes_of(chosen, functions)
+            for name, cookie in probes:
+                self._attach("enter_driver", name, cookie, at_return=False)
+                self._attach("leave_driver", name, cookie, at_return=True)
+            attached = tuple(name for name, _ in probes)
             if REGISTER_GPU in functions:
                 self._attach("register_gpu", REGISTER_GPU, 0, at_return=False)
                 attached += (REGISTER_GPU,)

@@ -66,7 +66,7 @@ _KINDS: Final = {
 
 def ioctl_name(operation: int, command: int) -> str:
     """How the driver's sources call the ioctl; its number where they have no name for it, "" for none."""
-    if operation in (Operation.IOCTL_OPEN, Operation.IOCTL_CLOSE):
+    if operation in (Operation.IOCTL_OPEN, Operation.IOCTL_CLOSE, Operation.IOCTL_MMAP):
         return ""
     if operation in (Operation.IOCTL_UVM_OTHER, Operation.IOCTL_UVM_REGISTER_GPU):
         return UVM.get(command, f"{command:#x}")

@@ -70,6 +70,9 @@ DRIVER_COUNTS: Final = (
     "unreturned",
 )
 """What bpf/nvidia.bpf.c counts as lost, in order."""
+NATIVE: Final = 1
+COMPAT: Final = 2
+"""Which calls a function of the driver is the entry of, those of 64-bit or of 32-bit programs; 0: of all."""
 
 PAGE_BYTES: Final = mmap.PAGESIZE  # the unit in which the kernel sizes ring buffers
 CUDA_ERROR_NOT_READY: Final = 600  # cuda.h
@@ -187,6 +190,7 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
     for index, name in enumerate(DRIVER_COUNTS):
         defines[f"DRIVER_{name.upper()}"] = index
     defines["DRIVER_COUNT"] = len(DRIVER_COUNTS)
+    defines |= {"ENTRY_OF_ALL": 0, "ENTRY_OF_NATIVE": NATIVE, "ENTRY_OF_COMPAT": COMPAT}
     defines["LOSS_COUNT"] = len(loss_names) + len(COUNTS)
     defines |= offsets
     return "".join(f"#define {name} {value}\n" for name, value in defines.items())
