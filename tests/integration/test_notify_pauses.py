@@ -23,13 +23,14 @@ from tests.support.waiting import until
 
 Unique = Callable[[str], str]
 ROUNDED_S = 1  # an attempt says its second
+SESSION_S = 45.0  # a machine that stands still for some seconds is no new beginning
 
 
 class Hurried(Source):
     """A source at which waiting takes no time of ours, only the clock's."""
 
     def __init__(self, bus: BusSettings, topic: str, group: str, clock: ManualClock) -> None:
-        super().__init__(bus, topic, group, 6, clock)
+        super().__init__(bus, topic, group, SESSION_S, clock)
         self._told = clock
 
     def wait(self, timeout_s: float) -> bool:

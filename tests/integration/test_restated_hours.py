@@ -104,8 +104,8 @@ def test_the_heads_of_an_hour_come_in_one_part(ledger: Ledger) -> None:
     before = ledger.warehouse.rows(PARTS)
     ledger.write(ledger.sets(1))
     ledger.look()
-    ledger.warehouse.command("SYSTEM START MERGES charge_windows")
     after = ledger.warehouse.rows(PARTS)
+    ledger.warehouse.command("SYSTEM START MERGES charge_windows")
     assert len(after) == len(before) + 2  # one for each hour
     assert sorted(row[1] for row in after if row not in before) == [WINDOWS * len(NODES)] * 2
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuledger.agent.holders import choose, podresources
 from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holders
 from gpuledger.agent.holders.claim_status import CLAIM
 from gpuledger.agent.holders.kubernetes import ApiPods, KubeletPods, KubernetesHolders, alive_uids
@@ -20,11 +21,18 @@ from gpuledger.kube.reflector import KEEP_GONE_NS
 from tests.support.agent import POD, POD_PATH, devices, uuid
 from tests.support.kube_api import NODES, PODS, SLICES, KubeApi, claim, node, pod
 from tests.support.kubelet import Kubelet
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 U1 = "11111111-0000-0000-0000-000000000000"
 HAMI = "hami-core-gpu.project-hami.io"
 S = 1_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, who answers has answered in time."""
+    monkeypatch.setattr(podresources, "CALL_TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr(choose, "FIRST_ANSWER_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -10,13 +10,19 @@ from typing import Any
 import grpc
 import pytest
 
-from gpuledger.agent.holders import unary
+from gpuledger.agent.holders import podresources, unary
 from gpuledger.agent.holders.podresources import SERVICE, Allocation, ClaimDevice, PodResources
 from gpuledger.contract.errors import Unavailable
 from tests.support.kubelet import Kubelet
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 GPU = "GPU-6f2a1b3c-4d5e-6f70-8192-a3b4c5d6e7f8"
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, a kubelet that answers has answered in time."""
+    monkeypatch.setattr(podresources, "CALL_TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -92,7 +98,7 @@ def test_a_long_list_comes_whole(kubelet: Kubelet, client: PodResources) -> None
 def test_a_list_longer_than_allowed_is_refused(kubelet: Kubelet) -> None:
     kubelet.offer("nvidia.com/gpu.shared", [f"{GPU}::{number}" for number in range(2_000)])
     with pytest.raises(OSError, match="more than 50000 bytes"):
-        unary.call(kubelet.socket, f"/{SERVICE}/GetAllocatableResources", b"", 60.0, 50_000)
+        unary.call(kubelet.socket, f"/{SERVICE}/GetAllocatableResources", b"", PATIENCE_S, 50_000)
 
 
 def test_what_the_kubelet_says_of_its_refusal_is_told(tmp_path: Path) -> None:
