@@ -149,6 +149,20 @@ def test_losses_count_from_the_epoch_s_begin(bench: Bench) -> None:
     assert losses == {500 * S: 3, 505 * S: 2}
 
 
+@pytest.mark.parametrize("steps", [False, True], ids=["stopped", "clock stepped"])
+def test_what_is_lost_after_the_last_look_around_is_in_the_last_header(bench: Bench, steps: bool) -> None:
+    bench.run(5)
+    bench.agent.tick()  # it has just looked around
+    bench.source.lost = Losses(ring_full=3)
+    if steps:
+        bench.clock.step(4 * S)
+        bench.agent.tick()
+    bench.agent.stop()
+    bench.agent.run()
+    header = [body.header for headers, body in bench.records() if headers.id.epoch_ns == 500 * S][-1]
+    assert header.lost_kernel == 3
+
+
 def test_what_returned_before_the_epoch_is_in_no_window_and_its_memory_is_known(tmp_path: Path) -> None:
     bench = Bench(tmp_path, early_ns=S)
     bench.run(11)

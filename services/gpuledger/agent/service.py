@@ -160,7 +160,7 @@ class Agent:
         if self._source is not None:
             self._source.refresh()
             self._witness(self._source)
-            self._count_losses(self._source, self._source.losses())
+        self._count_losses()
         holders = self._holders.read()
         metrics.HOLDERS_OK.set(not self._holders.problem)
         if self._holders.problem != self._problem:
@@ -183,13 +183,15 @@ class Agent:
         self._state.latest = view.holders
         self._cutter.change(self._time.now_ns(self._clock), view)
 
-    def _count_losses(self, source: EventSource, losses: Losses) -> None:
+    def _count_losses(self) -> None:
+        if self._source is None:
+            return
+        losses = self._source.losses()
         if losses.events != self._losses_seen.events:
             # perhaps allocations among them: what the kernel counts by itself is right whatever came
-            totals = self._state.resident_totals(source.resident())
+            totals = self._state.resident_totals(self._source.resident())
             self._cutter.change(self._time.now_ns(self._clock), totals)
-        self._losses_seen = losses
-        before = self._losses_before
+        before, self._losses_seen = self._losses_before, losses
         unpaired = losses.return_without_entry - before.return_without_entry
         kernel = losses.events - before.events - unpaired
         self._cutter.lost = Lost(kernel, self._cutter.lost.user, unpaired)
@@ -221,9 +223,7 @@ class Agent:
         _log.info("epoch_begins", boot_id=time.epoch.boot_id, epoch_ns=time.epoch.started_boot_ns)
 
     def _change_epoch(self) -> None:
-        error_ns = self._time.error_ns(self._clock)
-        _log.warning("clock_stepped", error_s=error_ns / NS_PER_S)
-        self._take()
+        _log.warning("clock_stepped", error_s=self._time.error_ns(self._clock) / NS_PER_S)
         self._end_epoch()
         self._follow_epoch()
 
@@ -232,7 +232,6 @@ class Agent:
         say of devices holds for all of it, so another begins."""
         self._new_devices = None
         _log.warning("devices_changed", before=len(self._state.device_uuids), now=len(devices))
-        self._take()
         self._end_epoch()
         self._state.know(devices)
         self._view = self._state.view = View(self._view.holders)
@@ -245,7 +244,9 @@ class Agent:
         self._state_lifetime(None)
 
     def _end_epoch(self) -> None:
-        """All that was taken goes out; the window is left open for the epoch that follows."""
+        """All that is there goes out; the window is left open for the epoch that follows."""
+        self._take()
+        self._count_losses()
         self._put(self._cutter.finish(self._time.now_ns(self._clock), goodbye=False))
 
     def _follow_epoch(self) -> None:
@@ -260,6 +261,7 @@ class Agent:
             self._sampler.stop()
         try:
             self._take()
+            self._count_losses()
         except Exception:
             _log.exception("last_drain_failed")  # what was taken before still goes out
         now_ns = self._time.now_ns(self._clock)
@@ -276,8 +278,7 @@ class Agent:
             return
         node, layout = self._settings.node, self._state.layout
         now_ns = self._time.now_ns(self._clock)
-        length_ns = self._settings.grid.length_ns
-        record = lifetime(node, layout, self._launched_ns, ended, length_ns, now_ns)
+        record = lifetime(node, layout, self._launched_ns, ended, self._settings.grid.length_ns, now_ns)
         queue_record(self._queue, record, lifetime_key(node, layout), node_key=node.key)
 
     def _put(self, parts: Iterable[Part]) -> None:
