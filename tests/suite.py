@@ -18,9 +18,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.support.children import tied
 
@@ -48,9 +50,11 @@ class Run:
     def cache(self) -> Path:
         return BUILD / self.name
 
-    def start(self, cwd: Path) -> subprocess.Popen[bytes]:
+    def start(self, cwd: Path, temporary: str) -> subprocess.Popen[bytes]:
+        """``temporary``: where its tests put files; a short path, for a socket's has 107 bytes at most."""
         shutil.rmtree(self.cache, ignore_errors=True)
-        command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={self.cache}", *self.arguments]
+        command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={self.cache}"]
+        command += [f"--basetemp={temporary}/t", *self.arguments]
         if not self.quiet:
             return subprocess.Popen(tied(command), cwd=cwd)
         with self.log.open("wb") as log:
@@ -62,6 +66,15 @@ class Run:
             return sorted(json.loads((self.cache / "v" / "cache" / "lastfailed").read_text()))
         except FileNotFoundError:
             return []
+
+
+@contextmanager
+def started(runs: Sequence[Run], cwd: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The pytests of these runs. Each has temporary files of its own, removed in the end: in the place that
+    all share each session sweeps up those of earlier ones, and may meet another that does the same."""
+    with ExitStack() as stack:
+        places = [TemporaryDirectory(prefix="gl-", ignore_cleanup_errors=True) for _ in runs]
+        yield [run.start(cwd, stack.enter_context(place)) for run, place in zip(runs, places, strict=True)]
 
 
 def stages() -> list[list[Run]]:
@@ -89,8 +102,8 @@ def stages() -> list[list[Run]]:
 def passed(stage: Sequence[Run], cwd: Path = ROOT) -> bool:
     """Run the stage; whether each of its tests passed, at once or alone afterwards."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    processes = [run.start(cwd) for run in stage]
-    codes = [process.wait() for process in processes]
+    with started(stage, cwd) as processes:
+        codes = [process.wait() for process in processes]
     for run in stage:
         if run.quiet:
             print(run.log.read_text(errors="replace"), flush=True)
@@ -100,7 +113,9 @@ def passed(stage: Sequence[Run], cwd: Path = ROOT) -> bool:
     if any(code not in (0, FAILED_TESTS) for code in codes) or not 0 < len(failed) <= MOST_AGAIN:
         return False
     print(f"Failed beside others, now alone: {', '.join(failed)}", flush=True)
-    if Run("again", failed).start(cwd).wait():
+    with started([Run("again", failed)], cwd) as (again,):
+        code = again.wait()
+    if code:
         return False
     print(f"UNSTEADY, to be mended: {', '.join(failed)}: failed beside others, passed alone", flush=True)
     return True

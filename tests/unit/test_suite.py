@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,16 @@ def test_once(number: int) -> None:
     first = not seen.exists()
     seen.touch()
     assert not first, "beside others"
+"""
+BINDS = """
+import socket
+from pathlib import Path
+
+def test_with_a_name_that_is_quite_as_long_as_those_of_tests_that_say_what_they_hold(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+    print("bound", path)
 """
 
 
@@ -72,6 +84,19 @@ def test_failures_of_an_earlier_run_are_not_taken_for_this_one(build: Path) -> N
     (run,) = stage(build, STEADY)
     assert passed([run], build)
     assert run.failed() == []
+
+
+def test_each_run_has_temporary_files_of_its_own_with_short_paths_and_leaves_none(
+    build: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = [replace(run, arguments=["-s", *run.arguments]) for run in stage(build, BINDS, BINDS)]
+    assert passed(runs, build)
+    sockets = [Path(path) for path in re.findall(r"bound (\S+)", capfd.readouterr().out)]
+    roots = {path.parents[2] for path in sockets}
+    assert len(roots) == 2
+    assert not any(root.exists() for root in roots)
+    of_a_worker = len("/popen-gw10")
+    assert all(len(str(path)) + of_a_worker < 108 for path in sockets)
 
 
 def test_every_test_file_is_run_by_one_stage() -> None:
