@@ -213,7 +213,7 @@ def test_a_watch_over_tls_ends_when_it_is_told_to(tmp_path: Path, clock: ManualC
         server.put(PODS, pod("1", "one"))
         until(lambda: names(reflector) == ["one"])
         reflector.stop()
-        assert not reflector._thread.is_alive()
+        until(lambda: not reflector._thread.is_alive())
     server.close()
 
 
