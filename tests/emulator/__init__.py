@@ -7,10 +7,11 @@ from tests.emulator.calls import Calls, counted_calls
 from tests.emulator.cgroups import make_pod_cgroup, pod_cgroup_path, remove_pod_cgroup
 from tests.emulator.control import BUILD, LIBCUDA, Emulator, EmulatorError, build, finish
 from tests.emulator.devices import A100, H100, L4, T4, DeviceSpec, device_uuid, mig_slice
-from tests.emulator.truth import Stay, Truth, TruthError
+from tests.emulator.truth import AT_WORK_NS, Stay, Truth, TruthError
 
 __all__ = [
     "A100",
+    "AT_WORK_NS",
     "BUILD",
     "H100",
     "L4",

@@ -23,7 +23,7 @@ BUILD = HERE.parent.parent / "build" / "emulator"
 LIBCUDA = BUILD / "lib" / "libcuda.so.1"
 LIBCUDART = BUILD / "lib" / "libcudart.so.12"
 MEMORY = Path("/dev/shm")  # the model changes all the time; it belongs into memory
-START_S = 240.0  # gpud starts in milliseconds; a loaded machine may need longer
+START_S = 240.0  # gpud starts and ends in milliseconds; a loaded machine may need longer
 STOP_S = 1.0  # a workload that waits for a long queue does not see SIGTERM before its end
 
 
@@ -207,7 +207,7 @@ class Emulator:
             finish(process)
         self._processes.clear()
         if self._daemon is not None:
-            finish(self._daemon)
+            finish(self._daemon, START_S)  # only at an orderly end it says that the devices are gone
         self._daemon = None
         if self._own_directory and self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -222,12 +222,12 @@ class Emulator:
             raise EmulatorError(f"{' '.join(command)} did not start (status {process.returncode})")
 
 
-def finish(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> int:
+def finish(process: subprocess.Popen[str] | subprocess.Popen[bytes], within_s: float = STOP_S) -> int:
     """End a process (SIGTERM, later SIGKILL), reap it, close its pipes; its exit status."""
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(STOP_S)
+            process.wait(within_s)
         except subprocess.TimeoutExpired:
             process.kill()
     status = process.wait()

@@ -30,6 +30,9 @@ RECORD = np.dtype(
 )
 EVENT_OPENED, EVENT_CLOSED = 1, 2
 CATCH_UP_S = 240.0  # gpud writes every 10 ms; this covers a machine that is very busy
+AT_WORK_NS = 150_000_000
+"""A hog that was busy for so long has launched some, and filled its queue: it has work whether the machine
+lets it run or not."""
 
 
 class TruthError(Exception):
@@ -76,6 +79,19 @@ class Truth:
         """Time that the device was busy in [start, end), context switches included. Raises TruthError."""
         return self._sum(self._of(device_uuid, 0), "busy_ns", start_boot_ns, end_boot_ns)
 
+    def device_busy_bounds_ns(
+        self, device_uuid: str, start_boot_ns: int, end_boot_ns: int
+    ) -> tuple[int, int]:
+        """(at least, at most) so long the device was busy in [start, end), by the records next to its ends:
+        they hold however far apart a busy machine let gpud write. Raises TruthError."""
+        rows = self._of(device_uuid, 0)
+        self._reaches(end_boot_ns)
+        times, busy_ns = rows["boot_ns"].astype(np.int64), rows["busy_ns"].astype(np.int64)
+        after_start, after_end = np.searchsorted(times, [start_boot_ns, end_boot_ns], "left")
+        before_start, before_end = np.searchsorted(times, [start_boot_ns, end_boot_ns], "right") - 1
+        least = busy_ns[before_end] - busy_ns[after_start] if before_end > after_start else 0
+        return int(least), int(busy_ns[after_end] - busy_ns[max(before_start, 0)])
+
     def device_sm_ns(self, device_uuid: str, start_boot_ns: int, end_boot_ns: int) -> int:
         """Busy time x active multiprocessors of the device in [start, end). Raises TruthError."""
         return self._sum(self._of(device_uuid, 0), "sm_ns", start_boot_ns, end_boot_ns)
@@ -104,6 +120,10 @@ class Truth:
             )
         return found
 
+    def at_work(self, device_uuid: str) -> set[int]:
+        """The processes that were busy on the device for `AT_WORK_NS`."""
+        return {stay.pid for stay in self.stays(device_uuid) if stay.busy_ns > AT_WORK_NS}
+
     def _index(self, device_uuid: str) -> int:
         try:
             return self.device_uuids.index(device_uuid)
@@ -122,10 +142,13 @@ class Truth:
             raise TruthError(f"{pid} is no process")
         return self._sum(self._of(device_uuid, pid), column, start_boot_ns, end_boot_ns)
 
-    def _sum(self, rows: NDArray[np.void], column: str, start_boot_ns: int, end_boot_ns: int) -> int:
+    def _reaches(self, end_boot_ns: int) -> None:
         if end_boot_ns > self.recorded_through_boot_ns and not self.complete:
             missing_ns = end_boot_ns - self.recorded_through_boot_ns
             raise TruthError(f"the truth ends {missing_ns} ns before the end that was asked for")
+
+    def _sum(self, rows: NDArray[np.void], column: str, start_boot_ns: int, end_boot_ns: int) -> int:
+        self._reaches(end_boot_ns)
         total = 0.0
         for serial in np.unique(rows["serial"]):
             stay = rows[rows["serial"] == serial]

@@ -146,7 +146,7 @@ def test_what_is_measured_of_an_instance_is_its_own_and_not_counted_twice() -> N
         gpu, first, second = emulator.uuids
         # with its queue full it has work for 20 s, whether the machine lets it run or not
         busy = emulator.spawn(["hog", "--duration-us", "20000", "--memory", "1G"], visible_devices="1")
-        until(lambda: [stay.busy_ns > 0 for stay in emulator.truth().stays(first)] == [True])
+        until(lambda: emulator.truth().at_work(first) == {busy.pid})
         sampler.sample()
         CLOCK.sleep(0.8)
         taken = sampler.sample()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulator import DeviceSpec, Emulator, EmulatorError, Truth, TruthError
+from tests.emulator import AT_WORK_NS, DeviceSpec, Emulator, EmulatorError, Truth, TruthError
 from tests.emulator.programs import NVML_PRELUDE, run_python
 from tests.support.waiting import until
 
@@ -45,12 +45,11 @@ def eventually(emulator: Emulator, condition: Callable[[Truth], bool]) -> Truth:
     return found[0]
 
 
-def at_work(emulator: Emulator, *hogs: subprocess.Popen[str], for_ns: int = 1) -> int:
-    """Wait until all of these have kept their devices busy for so long; the time (CLOCK_BOOTTIME) then."""
+def at_work(emulator: Emulator, *hogs: subprocess.Popen[str]) -> int:
+    """Wait until all of these keep their devices busy; the time (CLOCK_BOOTTIME) then."""
 
     def busy(truth: Truth) -> bool:
-        stays = [stay for uuid in emulator.uuids for stay in truth.stays(uuid)]
-        return {hog.pid for hog in hogs} <= {stay.pid for stay in stays if stay.busy_ns >= for_ns}
+        return {hog.pid for hog in hogs} <= set().union(*map(truth.at_work, emulator.uuids))
 
     eventually(emulator, busy)
     return boot_ns()
@@ -68,6 +67,17 @@ def test_a_lone_trainers_busy_time_is_exactly_the_work_that_it_launched() -> Non
         (stay,) = truth.stays(emulator.uuids[0])
         assert (stay.pid, stay.busy_ns) == (trainer.pid, done["work_ns"])
         assert stay.closed_boot_ns is not None
+
+
+@pytest.mark.parametrize("mode", ["train", "infer", "hog", "tiny", "nosync", "late"])
+def test_a_workload_that_the_machine_does_not_let_run_in_its_time_works_once_all_the_same(mode: str) -> None:
+    with Emulator() as emulator:
+        options = ["--seconds", "0.000001", "--burst", "13", "--sync-every", "11"]  # over when it begins
+        done = report(emulator.spawn([mode, *options]))
+        assert done["launches"] >= (11 if mode == "hog" else 13)
+        assert (done["bytes_d2h"] > 0) == (mode in ("infer", "hog"))
+        (stay,) = emulator.truth().stays(emulator.uuids[0])
+        assert stay.busy_ns == done["work_ns"]
 
 
 @pytest.mark.parametrize("mode", ["infer", "hog", "tiny", "nosync", "late", "idle"])
@@ -167,12 +177,12 @@ def test_an_exclusive_device_refuses_a_second_process_until_the_first_has_gone()
 def test_a_killed_process_loses_memory_and_queued_work_but_not_its_past() -> None:
     with Emulator([DeviceSpec(context_bytes=0)]) as emulator:
         hog = emulator.spawn(["hog", *LONG, "--memory", "5G"])
-        at_work(emulator, hog, for_ns=150_000_000)
+        at_work(emulator, hog)
         os.kill(hog.pid, signal.SIGKILL)
         hog.wait()
         truth = eventually(emulator, lambda t: t.stays(emulator.uuids[0])[0].closed_boot_ns is not None)
         (stay,) = truth.stays(emulator.uuids[0])
-        assert 150_000_000 <= stay.busy_ns < 15_000_000_000
+        assert AT_WORK_NS < stay.busy_ns < 15_000_000_000
         code = "answer = nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(0)).used"
         assert run_python(emulator, NVML_PRELUDE, code) == 0
         after = boot_ns()
@@ -214,13 +224,8 @@ def test_the_same_seed_gives_the_same_uuids_and_the_same_work() -> None:
 
     def work(seed: int) -> tuple[list[str], int]:
         with Emulator([DeviceSpec(), DeviceSpec()], seed=5) as emulator:
-            done: dict[str, int] = {}
-
-            def whole() -> bool:  # it ends after 0.3 s, however little the machine let it launch
-                done.update(report(emulator.spawn([*command, "--seed", str(seed)])))
-                return done["launches"] == 13
-
-            until(whole)
+            done = report(emulator.spawn([*command, "--seed", str(seed)]))
+            assert done["launches"] == 13
             return emulator.uuids, done["work_ns"]
 
     assert work(9) == work(9) != work(8)

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import os
+import signal
 import sys
-import textwrap
+import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pynvml
 import pytest
 
 from tests.emulator import A100, T4, DeviceSpec, Emulator
+from tests.emulator.control import STOP_S
 from tests.emulator.programs import NVML_PRELUDE, run_python
 from tests.support.waiting import until
 
 GIB = 1 << 30
 SAMPLE_S = 0.4  # two and a half periods of NVML's counters
 LONG = ["--duration-us", "20000"]  # with 1024 in its queue a hog has work for 20 s, whether it runs or not
-TRUTH_NS = 20_000_000  # what the truth is good to, at two ends
+
+
+@contextlib.contextmanager
+def nvml_in_here(emulator: Emulator) -> Iterator[None]:
+    """pynvml, started, in the process of the tests."""
+    with emulator.nvml_here():
+        pynvml.nvmlInit()
+        try:
+            yield
+        finally:
+            pynvml.nvmlShutdown()
 
 
 def ask(emulator: Emulator, code: str) -> Any:
@@ -152,8 +167,8 @@ def test_gpm_counters_come_from_the_model_that_the_truth_comes_from() -> None:
     assert results == [0, 0, 0, 0, 0, 3]
     # the samples were taken between the first two times and between the last two
     early, first, last, late = times
-    least = (truth.device_busy_ns(uuid, first, last) - TRUTH_NS) / (late - early)
-    most = (truth.device_busy_ns(uuid, early, late) + TRUTH_NS) / (last - first)
+    least = truth.device_busy_bounds_ns(uuid, first, last)[0] / (late - early)
+    most = truth.device_busy_bounds_ns(uuid, early, late)[1] / (last - first)
     for value, factor in zip(values, [1, 0.5, 0.5 * 0.5, 0.5 * 0.4, 0.3], strict=True):
         assert 0.99 * 100 * least * factor <= value <= 1.01 * 100 * most * factor
 
@@ -189,11 +204,9 @@ def test_power_and_energy_follow_the_active_multiprocessors() -> None:
 
 def test_pynvml_in_the_process_of_the_tests_sees_one_emulator_after_another() -> None:
     for count in (1, 3):
-        with Emulator([T4] * count, seed=count) as emulator, emulator.nvml_here():
-            pynvml.nvmlInit()
+        with Emulator([T4] * count, seed=count) as emulator, nvml_in_here(emulator):
             handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
             uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
-            pynvml.nvmlShutdown()
         assert uuids == emulator.uuids
 
 
@@ -208,25 +221,80 @@ def test_what_the_library_lacks_is_reported_as_a_missing_function() -> None:
         assert ask(emulator, code) == "missing"
 
 
-def test_a_gone_daemon_is_an_error_and_not_a_frozen_picture() -> None:
-    code = """
-    print("ready", flush=True)
-    input()
+MONITOR = """
+import sys
+def asked():
     try:
-        answer = nvml.nvmlDeviceGetUtilizationRates(h).gpu
+        return f"utilisation {nvml.nvmlDeviceGetUtilizationRates(h).gpu}"
     except nvml.NVMLError_GpuIsLost:
-        answer = "lost"
-    print(json.dumps(answer))
-    """
-    program = NVML_PRELUDE + "h = nvml.nvmlDeviceGetHandleByIndex(0)\n" + textwrap.dedent(code)
-    other = Emulator()
+        return "lost"
+h = nvml.nvmlDeviceGetHandleByIndex(0)
+print("ready", flush=True)
+for line in sys.stdin:
+    if line == "anew\\n":
+        nvml.nvmlShutdown()
+        nvml.nvmlInit()
+        h = nvml.nvmlDeviceGetHandleByIndex(0)
+    print(asked(), flush=True)
+"""
+
+
+def test_a_gone_daemon_is_an_error_and_so_is_the_next_one_until_nvml_is_started_anew(tmp_path: Path) -> None:
+    gone = Emulator(directory=tmp_path)
     with Emulator() as emulator:
-        other.start()
+        gone.start()
         monitor = emulator.spawn_command(
-            [sys.executable, "-c", program], env={"GPUEMU_SHM": str(other.shm_path)}
+            [sys.executable, "-c", NVML_PRELUDE + MONITOR], env={"GPUEMU_SHM": str(gone.shm_path)}
         )
+        assert monitor.stdin is not None
         assert monitor.stdout is not None
         assert monitor.stdout.readline() == "ready\n"
-        other.stop()
-        out, _ = monitor.communicate("go\n")
-    assert json.loads(out) == "lost"
+
+        def ask_monitor(word: str) -> str:
+            print(word, file=monitor.stdin, flush=True)
+            return monitor.stdout.readline().strip()  # type: ignore[union-attr]
+
+        said = [ask_monitor("now")]
+        gone.stop()
+        said.append(ask_monitor("now"))
+        gone.start()
+        said += [ask_monitor("now"), ask_monitor("anew")]
+        gone.stop()
+    assert said == ["utilisation 0", "lost", "lost", "utilisation 0"]
+
+
+def test_a_daemon_that_is_slow_to_end_still_ends_in_order() -> None:
+    """As on a machine that lets it wait for longer than a program is given to end."""
+    with Emulator([T4]) as emulator, nvml_in_here(emulator):
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        os.kill(emulator.daemon_pid, signal.SIGSTOP)
+        let_go = threading.Timer(2 * STOP_S, os.kill, (emulator.daemon_pid, signal.SIGCONT))
+        let_go.start()
+        emulator.stop()
+        let_go.join()
+        with pytest.raises(pynvml.NVMLError_GpuIsLost):
+            pynvml.nvmlDeviceGetUtilizationRates(handle)
+
+
+def test_errors_that_the_daemon_reads_at_once_are_each_told() -> None:
+    found: dict[int, int] = {}
+    with Emulator([T4, T4]) as emulator, nvml_in_here(emulator):
+        events = pynvml.nvmlEventSetCreate()
+        for index in range(2):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
+        os.kill(emulator.daemon_pid, signal.SIGSTOP)
+        emulator.xid(0, 31)
+        emulator.xid(1, 43)
+        os.kill(emulator.daemon_pid, signal.SIGCONT)
+
+        def all_told() -> bool:
+            with contextlib.suppress(pynvml.NVMLError_Timeout):
+                while True:
+                    event = pynvml.nvmlEventSetWait_v2(events, 0)
+                    found[pynvml.nvmlDeviceGetIndex(event.device)] = event.eventData
+            return len(found) == 2
+
+        until(all_told)
+        pynvml.nvmlEventSetFree(events)
+    assert found == {0: 31, 1: 43}

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from tests.emulator import H100, DeviceSpec, Emulator, mig_slice
-from tests.emulator.truth import Stay
 from tests.support.waiting import until
 
 MPS = DeviceSpec(mode="mps", sms=100)
@@ -18,17 +17,13 @@ def boot_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-def working(emulator: Emulator) -> list[Stay]:
-    return [stay for stay in emulator.truth().stays(emulator.uuids[0]) if stay.busy_ns]
-
-
 def test_under_mps_processes_that_ask_for_more_than_there_is_share_it_by_their_percentages() -> None:
     with Emulator([MPS]) as emulator:
         hogs = [
             emulator.spawn(["hog", "--duration-us", "20000"], env={"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": text})
             for text in ("30", "70", "100")
         ]
-        until(lambda: {stay.pid for stay in working(emulator)} == {hog.pid for hog in hogs})
+        until(lambda: emulator.truth().at_work(emulator.uuids[0]) == {hog.pid for hog in hogs})
         start = boot_ns()
         time.sleep(0.5)
         end = boot_ns()

@@ -166,11 +166,9 @@ static void tick(void)
     __atomic_store_n(&model->heartbeat_ns, monotonic_ns(), __ATOMIC_RELEASE);
 }
 
-/* A line is written at once by the emulator's owner, so it is read at once. */
-static void obey(char *line, size_t length)
+static void obey(const char *line)
 {
     unsigned index, code;
-    line[length] = 0;
     if (sscanf(line, "xid %u %u", &index, &code) != 2 || index >= model->device_count)
         fail("not a command", line);
     struct device *device = &model->devices[index];
@@ -178,6 +176,27 @@ static void obey(char *line, size_t length)
     device->xid = code;
     device->xid_count++;
     device_unlock(device);
+}
+
+/* A line is written at once by the emulator's owner, but several may be there by the time they are read. */
+static void obey_lines(void)
+{
+    static char text[4096]; /* begins with the part of a line that was read before */
+    static size_t filled;
+    ssize_t length = read(STDIN_FILENO, text + filled, sizeof text - 1 - filled);
+    if (length <= 0) {
+        stopping = 1;
+        return;
+    }
+    filled += (size_t)length;
+    text[filled] = 0;
+    char *line = text;
+    for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        obey(line);
+    }
+    filled -= (size_t)(line - text);
+    memmove(text, line, filled);
 }
 
 /* Sleeps until the next tick, the death of a client, or the end of stdin. */
@@ -192,14 +211,8 @@ static void wait_for_event(bool stop_on_eof, uint64_t longest_ns)
             if (followers[d][i].serial && followers[d][i].pidfd >= 0)
                 polled[count++] = (struct pollfd){followers[d][i].pidfd, POLLIN, 0};
     struct timespec timeout = {0, (long)longest_ns};
-    if (ppoll(polled, count, &timeout, NULL) > 0 && stop_on_eof && polled[0].revents) {
-        char line[64];
-        ssize_t length = read(STDIN_FILENO, line, sizeof line - 1);
-        if (length <= 0)
-            stopping = 1;
-        else
-            obey(line, (size_t)length);
-    }
+    if (ppoll(polled, count, &timeout, NULL) > 0 && stop_on_eof && polled[0].revents)
+        obey_lines();
 }
 
 int main(int argc, char **argv)

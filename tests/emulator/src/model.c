@@ -36,9 +36,12 @@ static struct model *map_file(const char *path, int flags)
     return map == MAP_FAILED ? NULL : map;
 }
 
+/* Always a file of its own: who still has the model of a daemon that ended must neither find it cut short (SIGBUS)
+ * nor take the new one for it. */
 struct model *model_create(const char *path)
 {
-    return map_file(path, O_CREAT | O_TRUNC);
+    unlink(path);
+    return map_file(path, O_CREAT | O_EXCL);
 }
 
 bool model_alive(const struct model *model)

@@ -10,7 +10,7 @@
 struct options {
     const char *mode;
     int device;
-    double seconds; /* 0: until it is told to stop */
+    double seconds; /* 0: until it is told to stop; it does something once, however little the machine lets it run */
     uint64_t memory_bytes;
     uint64_t seed;
     double duration_us, jitter; /* of a launch; jitter is the standard deviation of its logarithm */
@@ -78,6 +78,7 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
 struct options options_parse(int argc, char **argv);
 void check(int result, const char *call); /* ends the program with status 3 unless the call succeeded */
 bool stopped(void);                       /* told to, out of time, or the parent has gone */
+void worked(void);                        /* it has done what there is to do once: its time may run out */
 double now_us(void);
 struct kernel kernel_of(const struct options *options, double duration_us);
 void run_mode(const struct options *options, unsigned long long memory, struct tally *tally);

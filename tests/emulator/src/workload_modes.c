@@ -99,6 +99,7 @@ static void train(const struct options *options, struct tally *tally)
     while (!stopped()) {
         burst(options, tally);
         synchronise(options, tally);
+        worked();
         pause_until(now_us() + options->gap_us * (0.8 + 0.4 * uniform()));
     }
 }
@@ -114,6 +115,7 @@ static void infer(const struct options *options, unsigned long long memory, stru
         copy_in(memory, tally);
         burst(options, tally);
         copy_out(memory, tally);
+        worked();
     }
 }
 
@@ -123,6 +125,8 @@ static void hog(const struct options *options, unsigned long long memory, struct
         launch(options, tally);
         if (options->sync_every && tally->launches % options->sync_every == 0)
             copy_out(memory, tally);
+        if (!options->sync_every || tally->bytes_d2h)
+            worked();
     }
 }
 
@@ -135,6 +139,7 @@ static void tiny(const struct options *options, struct tally *tally)
         burst(options, tally);
         if (options->sync_every && i % options->sync_every == 0)
             synchronise(options, tally);
+        worked();
     }
 }
 
@@ -145,6 +150,7 @@ static void nosync(const struct options *options, struct tally *tally)
         next_us += options->gap_us;
         pause_until(next_us);
         burst(options, tally);
+        worked();
     }
 }
 
@@ -152,6 +158,7 @@ static void late(const struct options *options, struct tally *tally)
 {
     while (!stopped()) {
         burst(options, tally);
+        worked();
         pause_until(now_us() + options->gap_us);
         synchronise(options, tally);
     }
@@ -183,6 +190,6 @@ void run_mode(const struct options *options, unsigned long long memory, struct t
     else if (!strcmp(options->mode, "late"))
         late(options, tally);
     else
-        while (!stopped())
+        for (worked(); !stopped();)
             pause_until(now_us() + LONGEST_PAUSE_US);
 }
