@@ -70,9 +70,11 @@ def test_holders_names_and_labels_reach_the_keyframe_and_a_late_name_amends(
         return [told.body for told in telemetry(broker, "late-name") if isinstance(told.body, Holdings)]
 
     def knows_the_others(state: Holdings) -> bool:
-        """A node whose API answers late begins without names."""
+        """A node whose API answers late begins without names, and one whose processes call late without
+        those."""
         named = {known.uid for known, _ in pods} - {late.uid}
-        return state.keyframe and {holder.consumer for holder in state.holders} == named
+        holds = state.keyframe and {holder.consumer for holder in state.holders} == named
+        return holds and late.uid in {process.consumer for process in state.processes}
 
     def amendments_of_late() -> list[Holdings]:
         amendments = (state for state in holdings() if state.header.amendment)
