@@ -65,6 +65,15 @@ def test_it_scrapes_at_the_end_of_each_period_and_each_value_speaks_for_the_time
     assert [r.through_ns for r in rounds] == [(1001 + n) * S for n in range(20)]
 
 
+def test_after_a_pause_a_value_does_not_speak_for_all_of_it(server: Exporter) -> None:
+    """The machine slept: what the exporter shows is the mean of its own last interval."""
+    sampler, clock = sampler_of(server.url)
+    clock.advance(600 * S)
+    (sample,) = sampler.sample().samples
+    sampler.close()
+    assert (sample.start_ns, sample.duration_ns) == (1580 * S, 20 * S)
+
+
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [("503", "http_503"), ("404", "http_404"), ("close", "unreachable"), ("cut", "cut_short")],

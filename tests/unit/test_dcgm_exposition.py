@@ -291,3 +291,12 @@ def test_a_bad_line_is_skipped_and_counted_and_its_neighbours_are_read(bad: str)
 def test_nothing_is_no_samples() -> None:
     assert parse_exposition("") == parse_exposition("\n\n# nothing here\n")
     assert parse_exposition("").samples == ()
+
+
+@pytest.mark.parametrize("base", [2147483632, 140737488355328])
+def test_a_counter_may_be_as_large_as_a_blank_and_only_the_four_blanks_themselves_are_missing(
+    base: int,
+) -> None:
+    """DCGM_INT32_BLANK and DCGM_FP64_BLANK, then not found, not supported, not permitted."""
+    around = [value_of(CYCLES, base + step) for step in range(-1, 5)]
+    assert around == [base - 1, None, None, None, None, base + 4]

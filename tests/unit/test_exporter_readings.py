@@ -98,6 +98,15 @@ def test_activity_from_cycle_counters_is_exact_and_takes_the_place_of_the_mean()
     )
 
 
+def test_activity_is_not_known_where_the_active_cycles_alone_began_anew() -> None:
+    line = Line()
+    line.take({ELAPSED: 1_000, ACTIVE: 900})
+    samples, gaps = line.take({ELAPSED: 3_000, ACTIVE: 100})
+    assert (samples, [gap.reason for gap in gaps if gap.field is Field.SM_ACTIVE]) == ([], ["reset"])
+    (sample,) = line.take({ELAPSED: 4_000, ACTIVE: 350})[0]
+    assert sample.value == 0.25
+
+
 def test_a_value_that_is_none_is_a_gap_and_not_zero() -> None:
     samples, gaps = Line().take({UTIL: 4294967295, ENGINE: "NaN"})
     assert samples == []
@@ -138,6 +147,15 @@ def test_a_slice_gets_the_uuid_by_which_nvml_knows_it() -> None:
     samples, gaps = line.take({ENGINE: 0.5}, ',GPU_I_ID="9"')
     assert samples == []
     assert [gap.reason for gap in gaps] == ["unknown_instance"]
+
+
+def test_a_value_of_an_instance_that_several_compute_instances_share_is_none_of_theirs() -> None:
+    """It can not be split between them, and is not the first one's."""
+    second = Device(uuid=f"{MIG}-1", index=0, parent_uuid=GPU, gpu_instance=7, compute_instance=1)
+    readings = ExporterReadings([*DEVICES, second])
+    text = f'{ENGINE}{{UUID="{GPU}",GPU_I_ID="7"}} 0.5\n'
+    samples, gaps = readings.take(parse_exposition(text), 0, 10 * S)
+    assert (samples, [gap.reason for gap in gaps]) == ([], ["unknown_instance"])
 
 
 def test_an_exporter_of_another_node_measures_nothing_here() -> None:

@@ -183,6 +183,12 @@ def test_without_any_cgroup_the_newer_pod_holds() -> None:
     assert held(holders(given(uuid(0)), pods=[facts(new)], gone=[facts(old)])) == [(U1, 0, 1)]
 
 
+def test_of_two_pods_the_one_that_has_not_finished_holds_though_it_is_the_older() -> None:
+    done = pod(U1, created="2025-11-05T12:00:00Z", phase="Succeeded")
+    runs = pod(U2, created="2025-11-05T10:00:00Z")
+    assert held(holders(given(uuid(0)), pods=[facts(done), facts(runs)])) == [(U2, 0, 1)]
+
+
 def test_a_pod_that_was_deleted_by_force_holds_while_the_kubelet_lists_it() -> None:
     found = holders(given(uuid(0)), pods=[], gone=[facts(pod(U1))])
     assert held(found) == [(U1, 0, 1)]
