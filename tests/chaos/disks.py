@@ -11,6 +11,7 @@ from pathlib import Path
 COMMAND_S = 30
 ATTEMPTS = 20
 PAUSE_S = 0.25
+WRITTEN_BYTES = 1 << 20  # by others, between the look at what lies there and the bound
 
 
 class Disk:
@@ -33,10 +34,10 @@ class Disk:
         return self.mounted
 
     def fill(self) -> None:
-        """No room is left for one page. Raises TimeoutError where it is written to all the time."""
+        """No room is left for one page; where somebody writes meanwhile, soon. Raises TimeoutError."""
         assert self.mounted
-        for _ in range(ATTEMPTS):
-            if self._mount(f"remount,size={self._used_bytes()}"):
+        for attempt in range(ATTEMPTS):
+            if self._mount(f"remount,size={self._used_bytes() + attempt * WRITTEN_BYTES}"):
                 self.is_full = True
                 return
         raise TimeoutError(f"{self.directory} grows while it is to be full")
