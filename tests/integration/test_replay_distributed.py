@@ -47,7 +47,7 @@ from gpuledger.replay.state import Position, unpacked
 from gpuledger.replay.worker import work_on
 from gpuledger.simulate import FleetSpec
 from tests.support.processors import SILENCE_S
-from tests.support.replay_processes import Processes
+from tests.support.replay_processes import HELD, Processes
 from tests.support.sent_fleet import PARTITIONS, sent_fleet
 
 SPEC = FleetSpec(gpus=32, hours=0.1, seed=5, agent_crashes=20.0, node_ends=0.4)
@@ -120,7 +120,7 @@ def test_two_workers_come_to_the_same_bytes_though_one_and_the_command_are_kille
     joined = re.search(r"gpuledger replay-worker (\w+)", log.read_text())
     assert joined is not None
     assert joined[1] == topics.replay
-    first = processes.start("replay-worker", topics.replay)
+    first = processes.start("replay-worker", topics.replay, module=HELD)
     processes.await_that(lambda: any(one.windows for one in positions(sent, topics)), "first charges")
     first.kill()
     command.kill()
@@ -141,7 +141,7 @@ def test_the_command_is_killed_with_its_own_workers_and_goes_on_to_the_same_byte
 ) -> None:
     topics = ReplayTopics(id_of(sent))
     own_workers = "--workers", "2"
-    command = processes.replay(tmp_path / "many", *own_workers)
+    command = processes.replay(tmp_path / "many", *own_workers, module=HELD)
     processes.await_that(lambda: any(one.windows for one in positions(sent, topics)), "first charges")
     children = Path(f"/proc/{command.pid}/task/{command.pid}/children").read_text().split()
     command.kill()

@@ -16,6 +16,10 @@ from tests.support.children import tied
 from tests.support.processors import SESSION_S, SILENCE_S
 from tests.support.waiting import PATIENCE_S
 
+ROOT = Path(__file__).parents[2]
+HELD = "tests.support.replay_held"
+"""Instead of gpuledger: its workers stand still once they have charged something, however fast they are."""
+
 
 @dataclass(slots=True)
 class Processes:
@@ -25,10 +29,11 @@ class Processes:
     directory: Path
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, module: str = "gpuledger") -> subprocess.Popen[bytes]:
         number = len(self.started)
         environment = {
             **os.environ,
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'services'}",
             "GPULEDGER_KAFKA_BOOTSTRAP": self.request.bus.kafka_bootstrap,
             "GPULEDGER_REGISTRY_URL": self.request.bus.registry_url,
             "GPULEDGER_PROCESSOR_SILENCE_S": str(SILENCE_S),
@@ -37,18 +42,20 @@ class Processes:
             "GPULEDGER_PROCESSOR_DATA_DIRECTORY": str(self.directory / f"faust{number}"),
         }
         with (self.directory / f"{number}.log").open("wb") as log:
-            command = tied([sys.executable, "-m", "gpuledger", *arguments])
+            command = tied([sys.executable, "-m", module, *arguments])
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
         self.started.append(process)
         return process
 
-    def replay(self, state: Path, *more: str) -> subprocess.Popen[bytes]:
+    def replay(self, state: Path, *more: str, module: str = "gpuledger") -> subprocess.Popen[bytes]:
         times = [
             datetime.fromtimestamp(ns / 10**9, UTC).isoformat()
             for ns in (self.request.from_ns, self.request.to_ns)
         ]
         return self.start(
-            "replay", "--from", times[0], "--to", times[1], "--distributed", "--state", str(state), *more
+            *("replay", "--from", times[0], "--to", times[1], "--distributed", "--state", str(state)),
+            *more,
+            module=module,
         )
 
     def await_that(self, condition: Callable[[], bool], what: str) -> None:
