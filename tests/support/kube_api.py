@@ -220,6 +220,7 @@ def claim(
     driver: str = "gpu.nvidia.com",
     consumed: dict[str, str] | None = None,
     admin: bool = False,
+    config: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """An allocated ResourceClaim of the namespace research, as the API server writes it."""
     result: dict[str, Any] = {"request": "gpu", "driver": driver, "pool": "node-a", "device": device}
@@ -229,7 +230,7 @@ def claim(
     return {
         "metadata": {"uid": f"claim-{name}", "name": name, "namespace": "research"},
         "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
-        "status": {"allocation": {"devices": {"results": [result]}}},
+        "status": {"allocation": {"devices": {"results": [result], "config": config or []}}},
     }
 
 

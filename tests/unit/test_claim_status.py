@@ -26,11 +26,12 @@ from tests.support.agent import devices, uuid
 from tests.support.kube_api import KubeApi, claim, pod
 from tests.support.node_holders import U1, U2, facts, held, holders, only
 
-HAMI = "hami-core-gpu.project-hami.io"
+HAMI, NVIDIA = "hami-core-gpu.project-hami.io", "gpu.nvidia.com"
+WHOLE = ClaimDevice("research/one", NVIDIA, "node-a", "gpu-9")
 GIB = 1 << 30
 SLICES = {
     (driver, "node-a", "gpu-9"): SliceDevice(uuid(1), capacities={"cores": 100.0, "memory": 80.0 * GIB})
-    for driver in (HAMI, "gpu.nvidia.com")
+    for driver in (HAMI, NVIDIA)
 }
 
 
@@ -144,12 +145,70 @@ def test_shares_of_which_nothing_is_known_are_slots() -> None:
 
 def test_whoever_may_only_look_at_a_device_does_not_hold_it() -> None:
     """KEP-5018: an exporter's pod has every GPU of the node so."""
-    whole = ClaimDevice("research/watch", "gpu.nvidia.com", "node-a", "gpu-9")
+    whole = ClaimDevice("research/watch", NVIDIA, "node-a", "gpu-9")
     watch, work = having("watch", whole), having("work", shared("one"))
     there = [facts(pod(U1, "watch")), facts(pod(U2, "work"))]
     said = {whole: Allotment(admin=True), shared("one"): amount(50, GIB)}
     found = holders(watch, work, pods=there, slices=SLICES, allotments=said)
     assert [(h.consumer, part(h)) for h in found.records(devices())] == [(U2, Fraction(1, 2))]
+
+
+def config(parameters: Any, requests: list[str] | None = None, driver: str = NVIDIA) -> dict[str, Any]:
+    return {"requests": requests or [], "opaque": {"driver": driver, "parameters": parameters}}
+
+
+def mps(threads: Any, memory: Any = None) -> dict[str, Any]:
+    limits = {"defaultActiveThreadPercentage": threads, "defaultPinnedDeviceMemoryLimit": memory}
+    return {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "mpsConfig": limits}}
+
+
+SLICED = {"kind": "GpuConfig", "sharing": {"strategy": "TimeSlicing"}}
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ([], Allotment()),
+        ([config(mps(50, "10Gi"))], Allotment(sharing="mps", threads=50.0, memory_bytes=10 * GIB)),
+        ([config(mps(None), ["gpu"])], Allotment(sharing="mps")),
+        ([config(mps(101))], Allotment(sharing="mps")),
+        ([config(SLICED)], Allotment(sharing="time_slicing")),
+        ([config(mps(50)), config(SLICED)], Allotment(sharing="time_slicing")),
+        ([config(SLICED), config(mps(25))], Allotment(sharing="mps", threads=25.0)),
+        ([config(mps(50), ["other"])], Allotment()),
+        ([config(mps(50), driver=HAMI)], Allotment()),
+        ([config({"sharing": {"strategy": "New"}}), config("text"), {}, config(None)], Allotment()),
+        ([config({"sharing": {"strategy": "MPS", "mpsConfig": "x"}})], Allotment(sharing="mps")),
+    ],
+)
+def test_a_claim_s_configuration_says_how_its_device_is_shared(
+    configs: list[dict[str, Any]], expected: Allotment
+) -> None:
+    item = claim("one", "gpu-9", driver=NVIDIA, config=configs)
+    assert allotments("research/one", item) == {WHOLE: expected}
+
+
+@pytest.mark.parametrize(("stated", "threads"), [(None, 40.0), ("25", 25.0), ("90", 40.0)])
+def test_who_shares_a_claim_by_mps_has_its_part_of_the_threads_and_can_only_lower_it(
+    stated: str | None, threads: float
+) -> None:
+    container = {"name": "main", "env": [{"name": "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "value": stated}]}
+    two = [facts(pod(U1, "a", spec={"containers": [container]})), facts(pod(U2, "b"))]
+    said = {WHOLE: Allotment(sharing="mps", threads=40.0, memory_bytes=GIB)}
+    found = holders(having("a", WHOLE), having("b", WHOLE), pods=two, slices=SLICES, allotments=said)
+    assert [h.mps_percentage for h in found.records(devices())] == [threads, 40.0]
+    assert {(h.slots, h.memory_limit_bytes) for h in found.records(devices())} == {(1, GIB)}
+    device = found.devices(devices())[1]
+    assert (device.sharing, device.replicas) == ("mps", 2)
+
+
+def test_who_shares_a_claim_in_turns_has_a_slot_of_as_many_as_there_are_containers() -> None:
+    said = {WHOLE: Allotment(sharing="time_slicing")}
+    allocations = [having("train-0", WHOLE, container=name) for name in "abc"]
+    found = holders(*allocations, slices=SLICES, allotments=said)
+    device = found.devices(devices())[1]
+    assert (device.sharing, device.replicas, held(found)) == ("time_slicing", 3, [(U1, 1, 1)] * 3)
+    assert {h.mps_percentage for h in found.records(devices())} == {None}
 
 
 def test_a_driver_of_another_maker_is_known_by_the_uuid_that_its_slice_has() -> None:

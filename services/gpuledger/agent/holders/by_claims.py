@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 
 from gpuledger.agent.devices import DeviceRef
-from gpuledger.agent.holders.claim_status import Allotments
+from gpuledger.agent.holders.claim_status import MPS, STRATEGIES, Allotment, Allotments
 from gpuledger.agent.holders.claims import ClaimTarget, Slices, target_of
 from gpuledger.agent.holders.podresources import Allocation, ClaimDevice
 from gpuledger.agent.holders.source import DeviceSharing, HeldDevice
@@ -15,6 +15,7 @@ from gpuledger.agent.holders.source import DeviceSharing, HeldDevice
 CORES = ("cores", "multiprocessors")  # what kernels run on: HAMi's driver counts in percent, NVIDIA's in SMs
 MEMORY = "memory"
 PARTS = 100_000  # shares are told in these
+_NOTHING = Allotment()
 
 
 @dataclass(frozen=True)
@@ -25,20 +26,28 @@ class Claims:
     allotments: Allotments
     users: Counter[ClaimDevice]
 
+    def said(self, claim: ClaimDevice) -> Allotment:
+        """What its status says; nothing where that is not known."""
+        return self.allotments.get(claim, _NOTHING)
+
 
 def users_of(allocations: Iterable[Allocation]) -> Counter[ClaimDevice]:
     """How many containers have each device of a claim: several with one claim have it together."""
     return Counter(device for allocation in allocations for device in set(allocation.claims))
 
 
-def held_by_claims(allocation: Allocation, consumer: str, claims: Claims) -> Iterator[HeldDevice]:
-    """What the claims of a container give it; a device that it may only look at is none of it."""
+def held_by_claims(
+    allocation: Allocation, consumer: str, claims: Claims, stated_threads: float | None = None
+) -> Iterator[HeldDevice]:
+    """What the claims of a container give it; a device that it may only look at is none of it.
+    ``stated_threads``: the percentage that its own environment says, which can only lower what MPS allows."""
     given: dict[tuple[str, ClaimTarget], list[ClaimDevice]] = {}
     for claim in dict.fromkeys(allocation.claims):
-        target, said = target_of(claim, claims.slices), claims.allotments.get(claim)
-        if target is not None and (said is None or not said.admin):
+        target = target_of(claim, claims.slices)
+        if target is not None and not claims.said(claim).admin:
             given.setdefault((claim.driver, target), []).append(claim)
     for (driver, target), parts in given.items():
+        mps = [said for said in map(claims.said, parts) if said.sharing == STRATEGIES[MPS]]
         share = min(round(PARTS * sum(_cores(claim, claims) for claim in parts)), PARTS)
         memory = round(sum(_consumed(claim, MEMORY, claims) for claim in parts))
         yield HeldDevice(
@@ -49,25 +58,37 @@ def held_by_claims(allocation: Allocation, consumer: str, claims: Claims) -> Ite
             slots=len({claim.share for claim in parts}),
             share_numerator=share,
             share_denominator=PARTS if share else 0,
-            memory_limit_bytes=memory or None,
+            mps_percentage=_threads(mps, stated_threads),
+            memory_limit_bytes=memory or next((said.memory_bytes for said in mps), None),
             instance=target.instance,
         )
 
 
 def sharing_by_claims(claims: Claims) -> tuple[DeviceSharing, ...]:
-    """The devices of which claims have stated amounts."""
+    """The devices of which claims have stated amounts, in as many slots as there are shares; and those whose
+    claims say how the containers share them that have one together, each in a slot."""
     shares: dict[DeviceRef, set[ClaimDevice]] = {}
-    stated = set()
     for claim in claims.users:
-        target, said = target_of(claim, claims.slices), claims.allotments.get(claim)
-        if target is None or target.instance is not None or (said is not None and said.admin):
-            continue
-        shares.setdefault(target.ref, set()).add(claim)
-        if said is not None and said.consumed:
-            stated.add(target.ref)
-    return tuple(
-        DeviceSharing(ref, "fractional", len(parts)) for ref, parts in shares.items() if ref in stated
-    )
+        target = target_of(claim, claims.slices)
+        if target is not None and target.instance is None and not claims.said(claim).admin:
+            shares.setdefault(target.ref, set()).add(claim)
+    found = []
+    for ref, parts in shares.items():
+        said = [claims.said(claim) for claim in sorted(parts, key=astuple)]
+        ways = [one.sharing for one in said if one.sharing]
+        if any(one.consumed for one in said):
+            found.append(DeviceSharing(ref, "fractional", len(parts)))
+        elif ways:
+            found.append(DeviceSharing(ref, ways[0], sum(claims.users[claim] for claim in parts)))
+    return tuple(found)
+
+
+def _threads(mps: Sequence[Allotment], stated: float | None) -> float | None:
+    """The percentage of the threads that a client of MPS may use; None for who is none."""
+    if not mps:
+        return None
+    limits = (stated, *(said.threads for said in mps))
+    return min([100.0, *(limit for limit in limits if limit is not None)])
 
 
 def _cores(claim: ClaimDevice, claims: Claims) -> float:
@@ -82,5 +103,4 @@ def _cores(claim: ClaimDevice, claims: Claims) -> float:
 
 def _consumed(claim: ClaimDevice, capacity: str, claims: Claims) -> float:
     """What one of the containers that have it together has of an amount; 0 where the status names none."""
-    said = claims.allotments.get(claim)
-    return 0.0 if said is None else said.consumed.get(capacity, 0.0) / max(claims.users[claim], 1)
+    return claims.said(claim).consumed.get(capacity, 0.0) / max(claims.users[claim], 1)

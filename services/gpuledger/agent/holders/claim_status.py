@@ -1,5 +1,6 @@
 """What the status of a ResourceClaim says beyond the kubelet's list: how much of a device a share of it has
-(consumable capacity, KEP-5075), and which devices are only looked at (admin access), which holds nothing.
+(consumable capacity, KEP-5075), which devices are only looked at (admin access), which holds nothing, and how
+those share a device that have one claim together (GpuConfig and MigDeviceConfig of NVIDIA's driver).
 
 The kubelet names the claims of the node's containers, so each is asked for by its name, once: a watch of
 claims can not be narrowed to a node, and would bring every agent those of the whole cluster.
@@ -24,6 +25,8 @@ from gpuledger.kube.access import Refusal
 CLAIM: Final = "/apis/resource.k8s.io/{}/namespaces/{}/resourceclaims/{}"
 VERSIONS: Final = ("v1", "v1beta2", "v1beta1")  # v1 came with Kubernetes 1.34, the others with 1.33 and 1.32
 AGAIN_NS: Final = 10 * NS_PER_S  # then a claim is asked for again that was not there, or said too little
+MPS: Final = "MPS"
+STRATEGIES: Final = {MPS: "mps", "TimeSlicing": "time_slicing"}  # of sharing in NVIDIA's configurations
 ASKED_AT_ONCE: Final = 64  # a tenth of a second's calls; the next look goes on
 _NUMBER: Final = r"([0-9]{1,20}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})"
 _QUANTITY: Final = re.compile(_NUMBER + r"([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})")
@@ -34,10 +37,15 @@ _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 @dataclass(frozen=True, slots=True)
 class Allotment:
     """What a claim has of a device: amounts by the capacity's name without its domain, empty where the status
-    names none. ``admin``: it may look, and holds nothing."""
+    names none. ``admin``: it may look, and holds nothing. ``sharing``: mps or time_slicing, empty where it
+    does not say; ``threads``: the percentage of the threads that each client of MPS may use,
+    ``memory_bytes`` what it may allocate."""
 
     consumed: Mapping[str, float] = field(default_factory=dict)
     admin: bool = False
+    sharing: str = ""
+    threads: float | None = None
+    memory_bytes: int | None = None
 
 
 Allotments = Mapping[ClaimDevice, Allotment]
@@ -104,8 +112,32 @@ def allotments(claim: str, item: Mapping[str, Any]) -> dict[ClaimDevice, Allotme
     for result in devices.get("results") or ():
         place = (str(result.get(part) or "") for part in ("driver", "pool", "device", "shareID"))
         consumed = amounts(result.get("consumedCapacity"))
-        found[ClaimDevice(claim, *place)] = Allotment(consumed, result.get("adminAccess") is True)
+        shared = _sharing(devices.get("config") or (), result)
+        found[ClaimDevice(claim, *place)] = Allotment(consumed, result.get("adminAccess") is True, *shared)
     return found
+
+
+def _sharing(configs: Iterable[Any], result: Mapping[str, Any]) -> tuple[str, float | None, int | None]:
+    """How those share a device that have its claim: by the last configuration that speaks of its request and
+    its driver, since a claim's stands behind its class's."""
+    said: tuple[str, float | None, int | None] = "", None, None
+    for config in configs:
+        opaque, requests = config.get("opaque") or {}, config.get("requests") or ()
+        mine = not requests or result.get("request") in requests
+        parameters = opaque.get("parameters") if opaque.get("driver") == result.get("driver") else None
+        sharing = parameters.get("sharing") if mine and isinstance(parameters, dict) else None
+        if not isinstance(sharing, dict) or sharing.get("strategy") not in STRATEGIES:
+            continue
+        limits = sharing.get("mpsConfig")
+        limits = limits if isinstance(limits, dict) and sharing["strategy"] == MPS else {}
+        threads = quantity(limits.get("defaultActiveThreadPercentage"))
+        memory = quantity(limits.get("defaultPinnedDeviceMemoryLimit"))
+        said = (
+            STRATEGIES[sharing["strategy"]],
+            threads if threads is not None and 0 < threads <= 100 else None,
+            None if memory is None else round(memory),
+        )
+    return said
 
 
 def amounts(capacities: Any) -> dict[str, float]:

@@ -77,7 +77,8 @@ def join(seen: Seen, alive: AliveUids) -> tuple[Holders, list[str]]:
     for allocation, facts in given_to:
         if HAMI_DEVICES not in facts.pod.annotations:
             held += _by_plugin(allocation, facts, slots)
-        held += held_by_claims(allocation, facts.pod.uid, claims)
+        stated = facts.container(allocation.container).environment.get(MPS_PERCENTAGE)
+        held += held_by_claims(allocation, facts.pod.uid, claims, _percent(stated))
     held += [device for facts in seen.pods for device in _by_hami(facts)]
     names = {
         id_: container.name for f in named.values() for container in f.containers for id_ in container.ids
