@@ -61,9 +61,10 @@ class Bench:
         unix_ns: int = 1_000_000 * S,
         spool_bytes: int = 64 << 20,
         early_ns: int = 0,
+        queue: NodeQueue | None = None,
     ) -> None:
         self.clock = ManualClock(unix_ns, boot_ns=500 * S)
-        self.queue = NodeQueue(Journal(directory / "spool", spool_bytes))
+        self.queue = queue or NodeQueue(Journal(directory / "spool", spool_bytes))
         node = SimulatedNode()
         layout = NodeLayout(instance_id="i-1", instance_type="p5.48xlarge", devices=node.devices)
         self.settings = AgentSettings(NODE, directory, WindowGrid(10 * S), layout)

@@ -54,7 +54,7 @@ class Measured:
         samples = [entry for entry in self._samples if entry[0].start_ns < end_ns]
         gaps = [gap for gap in self._gaps if gap.start_ns < end_ns]
         if hollow and samples:
-            gaps = [Gap("", None, SampleSource.UNKNOWN, start_ns, end_ns - start_ns, "spool_full")]
+            gaps = [no_room_gap(start_ns, end_ns - start_ns)]
             samples = []
         starts = range(0, max(len(samples), 1), size)
         for start in starts:
@@ -65,6 +65,11 @@ class Measured:
         """What reaches into no window from there on is over."""
         self._samples = [entry for entry in self._samples if _reaches(entry[0], before_ns)]
         self._gaps = [gap for gap in self._gaps if _reaches(gap, before_ns)]
+
+
+def no_room_gap(start_ns: int, duration_ns: int) -> Gap:
+    """What stands for the samples of a window for which the spool had no room."""
+    return Gap("", None, SampleSource.UNKNOWN, start_ns, duration_ns, "spool_full")
 
 
 def _reaches(entry: Sample | Gap, window_ns: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gpuledger.agent.batches import BY_AGENT
-from gpuledger.agent.rules import Lost
+from gpuledger.agent.rules import TALLY, Lost
 from gpuledger.agent.spool import NodeQueue
 from gpuledger.contract.records import EventBatch
 
@@ -51,6 +51,11 @@ SPOOL_BYTES = _gauge("spool_bytes", "Bytes of the spool on disk")
 SPOOL_DAMAGED_BYTES = _gauge("spool_damaged_bytes", "Bytes of the spool that could not be read again")
 SPOOL_DISK_ERRORS = _gauge("spool_disk_errors", "Records that the disk did not take at once")
 COARSENING = _gauge("coarsening", "The spool asks for: 0 raw calls, 1 tallies, 2 frames without calls")
+COARSENED = _counter(
+    "spool_coarsened_records", "Records made coarser while they waited, by what they became", "to"
+)
+COARSENED_CALLS = _counter("spool_lost_events", "Calls taken out of records while they waited")
+COARSEN_SECONDS = _counter("spool_coarsening_seconds", "Processor time spent on making what waits coarser")
 TALLIED_RECORDS = _counter("tallied_records", "Records of calls that say tallies, by whom", "by")
 LOOP_SECONDS = _counter("loop_seconds", "Time that the agent's loop was at work")
 
@@ -68,6 +73,12 @@ def say_queue(queue: NodeQueue) -> None:
     SPOOL_BYTES.set(queue.waiting_bytes)
     SPOOL_DAMAGED_BYTES.set(queue.damaged_bytes)
     SPOOL_DISK_ERRORS.set(queue.disk_errors)
+
+
+def say_coarsened(coarseness: int, records: int, lost_calls: int) -> None:
+    """Count what became coarser while it waited."""
+    COARSENED.labels("tallies" if coarseness == TALLY else "frame").inc(records)
+    COARSENED_CALLS.inc(lost_calls)
 
 
 def say_tallied(batch: EventBatch) -> None:

@@ -16,7 +16,7 @@ from gpuledger.agent.epoch import AgentTime
 from gpuledger.agent.events import NO_THREAD, Events, no_events
 from gpuledger.agent.measured import MeasuredPart
 from gpuledger.agent.names import Names
-from gpuledger.agent.rules import RAW, TALLY, CutterRules, Lost
+from gpuledger.agent.rules import HOLLOW, RAW, TALLY, CutterRules, Lost
 from gpuledger.agent.state import NodeState
 from gpuledger.agent.tallied import TalliedProcesses
 from gpuledger.contract.identity import NodeKey
@@ -46,7 +46,10 @@ class PartMaker:
 
     def holdings(self, time_ns: int, keyframe: bool, also: AbstractSet[str] = frozenset()) -> Holdings:
         """The whole state as it holds from ``time_ns``."""
-        return self._state.holdings(self._header(), time_ns, keyframe, also)
+        told = self._state.holdings(self._header(), time_ns, keyframe, also)
+        if self.coarsening == HOLLOW:
+            told.unwitnessed = np.maximum(told.unwitnessed, 1)  # whoever calls in this window is not seen
+        return told
 
     def events(self, events: Events, intervals: Intervals, tallied: TalliedProcesses) -> EventBatch:
         """One record of these."""

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gpuledger.agent.cgroups import CgroupPaths
+from gpuledger.agent.coarser import CoarsenerThread, SpoolCoarsener
 from gpuledger.agent.epoch import AgentTime, boot_id
 from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holders
 from gpuledger.agent.holders.source import HolderSource
@@ -95,6 +96,9 @@ def running(
         queue = NodeQueue(Journal(settings.state_directory / SPOOL_DIRECTORY, settings.spool_bytes))
         stack.callback(queue.close)
         agent = _agent(stack, settings, sources, clock, queue)
+        coarsener = CoarsenerThread(SpoolCoarsener(queue))
+        coarsener.start()
+        stack.callback(coarsener.stop)
         publisher = Publisher(bus, queue, f"gpuledger-agent-{settings.node.node}")
         publisher.start()
         stack.callback(publisher.stop)

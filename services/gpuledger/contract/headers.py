@@ -12,6 +12,8 @@ from gpuledger.contract.identity import NodeKey, RecordId
 from gpuledger.contract.records.node import Header
 
 PREFIX = "gpuledger-"
+KEYFRAME = "keyframe"
+FLAGS = f"{PREFIX}flags"
 MAX_HEADER_VALUE_BYTES = 128  # the longest is a boot id with its epoch: 57 bytes
 
 
@@ -72,7 +74,7 @@ class RecordHeaders:
                 ("last", self.last),
                 ("amendment", self.amendment),
                 ("goodbye", self.goodbye),
-                ("keyframe", self.keyframe),
+                (KEYFRAME, self.keyframe),
             )
             if value
         ]
@@ -114,7 +116,7 @@ class RecordHeaders:
             last="last" in flags,
             amendment="amendment" in flags,
             goodbye="goodbye" in flags,
-            keyframe="keyframe" in flags,
+            keyframe=KEYFRAME in flags,
             mend=_number(_text(found, "mend"), "mend", INT_BITS),
         )
 

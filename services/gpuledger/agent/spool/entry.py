@@ -6,6 +6,7 @@ import struct
 from typing import NamedTuple
 
 from gpuledger.contract.errors import BadRecord
+from gpuledger.contract.headers import FLAGS, KEYFRAME
 
 _COUNT = struct.Struct(">I")
 
@@ -27,6 +28,12 @@ class Entry(NamedTuple):
     def size(self) -> int:
         """Bytes that it takes, about."""
         return len(self.body) + len(self.key) + sum(len(name) + len(value) for name, value in self.headers)
+
+    @property
+    def continues_window(self) -> bool:
+        """Whether it is of a window that began with an earlier one, or perhaps so."""
+        flags = dict(self.headers).get(FLAGS)
+        return flags is not None and KEYFRAME.encode() not in flags.split(b",")
 
     def to_bytes(self) -> bytes:
         """Strings with their lengths: record, key, node key, body, then each header's name and value."""

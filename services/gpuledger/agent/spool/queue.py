@@ -6,9 +6,11 @@ leaves the entries in memory, up to the memory's bound, and gets them, in order,
 handed out stays until it is acknowledged, so a new producer can be given everything again, in order, from the
 first record that was not delivered.
 
-Nothing that was queued is ever dropped. As the journal fills, later windows become coarser instead
-(`Pressure`): first tallies, then frames without events or samples, whose loss the header counts and a gap
-explains. Only when even those have no room is the newest record refused: its window shows the missing part.
+Nothing that was queued is ever dropped. As the journal fills, the oldest windows that wait become coarser
+instead (`gpuledger.agent.coarser`): first tallies, then frames without events or samples, whose loss the
+header counts and a gap explains. Where that does not make room soon enough the windows that come are coarse
+from the beginning (`Pressure`). Only when even frames have no room is the newest record refused: its window
+shows the missing part. It is the newest, since what waits may have been sent in part, and is in order.
 """
 
 from __future__ import annotations
@@ -17,18 +19,18 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from enum import IntEnum
+from pathlib import Path
 from typing import NamedTuple
 
 from gpuledger.agent.spool.entry import Entry
-from gpuledger.agent.spool.journal import Journal, JournalFull, Position
+from gpuledger.agent.spool.journal import Journal, JournalFull
+from gpuledger.agent.spool.marks import Position
 
 MEMORY_BYTES = 4 << 20  # five minutes of a busy node; more waits on disk alone
-TALLY_FROM = (
-    0.5  # of the journal's bound: from here on events are tallied, which makes them some 50 times less
-)
-HOLLOW_FROM = (
-    0.9  # from here on windows keep their frame and lose their events, counted; the rest is for frames
-)
+MEMORY_PART = 16  # of the bound at most: what is in memory is not made coarser
+# of the journal's bound; from a half on what waits is made coarser, these are reached where that is too slow
+TALLY_FROM = 0.7  # from here on events are tallied as they come, which makes them some 50 times less
+HOLLOW_FROM = 0.9  # from here on windows keep their frame and lose their events, counted: room for frames
 
 
 class Pressure(IntEnum):
@@ -51,9 +53,10 @@ class Ticket(NamedTuple):
 class NodeQueue:
     """Append on one thread, take and acknowledge on another. Owns its journal."""
 
-    def __init__(self, journal: Journal, memory_bytes: int = MEMORY_BYTES) -> None:
+    def __init__(self, journal: Journal, memory_bytes: int | None = None) -> None:
+        """``memory_bytes``: `MEMORY_BYTES`, less where the journal's bound is small."""
         self._journal = journal
-        self._memory_bytes = memory_bytes
+        self._memory_bytes = memory_bytes or min(MEMORY_BYTES, journal.max_bytes // MEMORY_PART)
         self._lock = threading.Lock()
         self._more = threading.Condition(self._lock)
         self._again: deque[Ticket] = deque()  # handed out to a producer that broke
@@ -146,11 +149,54 @@ class NodeQueue:
     @property
     def pressure(self) -> Pressure:
         """How coarse the next window has to be."""
-        with self._lock:
-            full = self._journal.bytes / self._journal.max_bytes
+        full = self.filled_ratio
         if full >= HOLLOW_FROM:
             return Pressure.HOLLOW
         return Pressure.TALLY if full >= TALLY_FROM else Pressure.NONE
+
+    @property
+    def filled_ratio(self) -> float:
+        """How much of the journal's bound is taken, 0 to 1."""
+        with self._lock:
+            return self._journal.bytes / self._journal.max_bytes
+
+    @property
+    def undelivered_bytes(self) -> int:
+        """Bytes on disk that Kafka has not confirmed."""
+        with self._lock:
+            return self._journal.waiting_bytes
+
+    def untouched(self, coarseness: int) -> tuple[int, Path] | None:
+        """The oldest segment of the journal, and its file, that waits on disk alone, of which no record was
+        ever handed out, and that is less coarse than that."""
+        with self._lock:
+            segment = self._journal.untouched(self._disk_from, self._disk_to, coarseness)
+            return None if segment is None else (segment, self._journal.path(segment))
+
+    def is_untouched(self, segment: int) -> bool:
+        """Whether still nothing of a segment that `untouched` gave was handed out."""
+        with self._lock:
+            return segment > self._journal.handed
+
+    def reserve(self, more: int) -> bool:
+        """See `Journal.reserve`."""
+        with self._lock:
+            return self._journal.reserve(more)
+
+    def replace(self, segment: int, coarser: Path, coarseness: int) -> bool:
+        """Put a file of the same records, coarser, in the place of a segment; False where one of them was
+        handed out meanwhile, and all stays as it is. Raises OSError."""
+        with self._lock:
+            if segment <= self._journal.handed:
+                return False
+            self._journal.replace(segment, coarser, coarseness)
+            return True
+
+    def settle(self, segment: int, coarseness: int) -> None:
+        """See `Journal.settle`; nothing where the segment was handed out meanwhile."""
+        with self._lock:
+            if segment > self._journal.handed:
+                self._journal.settle(segment, coarseness)
 
     @property
     def is_behind(self) -> bool:
@@ -206,6 +252,8 @@ class NodeQueue:
         return found
 
     def _ticket(self, entry: Entry, behind: Position | None) -> Ticket:
+        if behind is not None:
+            self._journal.hand_out(behind.segment)
         self._number += 1
         return Ticket(self._number, entry, behind)
 
