@@ -208,7 +208,8 @@ def test_a_pod_that_is_removed_before_the_agent_has_read_its_calls_is_who_made_t
     kafka, registry = bus
     pod_uid, container, cgroup = pod
     node = unique("node")[-40:]
-    options = ["--window-s", str(WINDOW_S), "--preattach", str(LIBCUDA)]
+    # an agent that is stopped while NVML has a device's lock would stop who works on it
+    options = ["--window-s", str(WINDOW_S), "--preattach", str(LIBCUDA), "--samplers", "none"]
     command = agent_command(kafka, registry, node, tmp_path / "state", options)
     with running_agent(command, tmp_path / "agent.log", emulator.env) as agent:
         agent.wait_log("epoch_begins")
@@ -217,6 +218,7 @@ def test_a_pod_that_is_removed_before_the_agent_has_read_its_calls_is_who_made_t
         counting.communicate()
         remove_pod_cgroup(cgroup)
         agent.process.send_signal(signal.SIGCONT)
+        until(lambda: of_pid(telemetry(kafka, node), counting.pid), pause_s=0.5)
         agent.stop()
     batches = of_pid(telemetry(kafka, node), counting.pid)
     said = [p for batch, _ in batches for p in batch.processes if p.pid == counting.pid]

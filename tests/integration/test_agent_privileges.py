@@ -81,7 +81,11 @@ def sets_of(pid: int) -> set[tuple[int, int, int, str]]:
     """(permitted, effective, bounding set, no new privileges) of each of its threads."""
     found = set()
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        values = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+        try:
+            text = status.read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread that has ended since
+        values = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
         sets = (int(values[name], 16) for name in ("CapPrm", "CapEff", "CapBnd"))
         found.add((*sets, values["NoNewPrivs"]))  # type: ignore[arg-type]
     return found  # type: ignore[return-value]
