@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import yaml
 
 from gpuledger.bus import BusSettings
-from gpuledger.notify import NotifyOptions, read_targets, run
+from gpuledger.notify import NotifyOptions, http, read_targets, run
+from tests.support.waiting import PATIENCE_S
 
 
 @contextmanager
@@ -27,10 +29,12 @@ def notifying(bus: BusSettings, topic: str, group: str, *targets: dict[str, Any]
             failure.append(error)
 
     worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        worker.join()
+    with pytest.MonkeyPatch.context() as patient:  # who answers has answered in time
+        patient.setattr(http, "TIMEOUT_S", PATIENCE_S)
+        worker.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            worker.join()
     assert not failure, failure
