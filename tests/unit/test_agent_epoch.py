@@ -5,6 +5,7 @@ from gpuledger.agent.samplers.samples import Round
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.simulated import SimulatedNode, SimulatedSampler
 from gpuledger.contract.clock import ManualClock, SystemClock
+from gpuledger.contract.identity import Epoch
 from tests.support.agent import S
 from tests.support.waiting import until
 
@@ -46,3 +47,33 @@ def test_a_round_is_taken_in_each_second_at_most_and_once_more_at_the_stop() -> 
     ends = [r.through_ns for r in rounds]
     starts = [min(s.start_ns for s in r.samples) for r in rounds]
     assert starts[1:] == ends[:-1], "no instant between two rounds is left out"
+
+
+class LateClock(ManualClock):
+    """Each reading of the boot clock is the next of these; the last stays."""
+
+    def __init__(self, *boot_ns: int) -> None:
+        super().__init__(0, boot_ns[0])
+        self._readings = list(boot_ns)
+
+    def boot_ns(self) -> int:
+        return self._readings.pop(0) if len(self._readings) > 1 else self._readings[0]
+
+
+class OneRound:
+    """A sampler that asks no clock."""
+
+    def sample(self) -> Round:
+        return Round(0)
+
+    def rebase(self, time: AgentTime) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_round_that_is_woken_most_of_a_second_late_is_taken_all_the_same() -> None:
+    clock = LateClock(99 * S // 100, 17 * S // 10)
+    thread = SamplerThread(OneRound(), clock, AgentTime(Epoch("boot", 0), 0))
+    thread.start()
+    until(lambda: bool(thread.take()))
+    thread.stop()

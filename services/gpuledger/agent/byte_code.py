@@ -23,6 +23,7 @@ from gpuledger.bus.bare_client import bare_client
 bare_client()
 import gpuledger.agent.footprint, gpuledger.agent.handover, gpuledger.agent.lean, gpuledger.agent.metrics
 import gpuledger.agent.holders.file, gpuledger.agent.holders.kubernetes, gpuledger.agent.holders.podresources
+import gpuledger.agent.metrics_server
 import gpuledger.agent.runtime, gpuledger.agent.tetragon, gpuledger.kube
 """
 

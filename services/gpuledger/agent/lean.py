@@ -29,11 +29,10 @@ def watch(fd: int, kept: Sequence[str]) -> None:
 
     orders = handover.take_over(fd)
     if orders.metrics_port is not None:
-        from prometheus_client import start_http_server
-
         from gpuledger.agent import metrics
+        from gpuledger.agent.metrics_server import serve_metrics
 
-        start_http_server(orders.metrics_port, addr=orders.metrics_address, registry=metrics.REGISTRY)
+        serve_metrics(orders.metrics_port, orders.metrics_address, metrics.REGISTRY)
     with running(orders.settings, orders.sources, orders.bus, SystemClock()) as (agent, _):
         _log.info("capabilities", kept=kept, lacking=[one.name for one in missing()])
 

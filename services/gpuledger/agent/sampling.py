@@ -12,7 +12,6 @@ from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.logs import EventLog
 
 PERIOD_NS = NS_PER_S
-SLICE_S = 0.2  # how soon a stop or a new epoch is heard
 
 _log = EventLog(__name__)
 
@@ -56,11 +55,11 @@ class SamplerThread:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            now = self._time.now_ns(self._clock)
-            wait_s = (PERIOD_NS - now % PERIOD_NS) / NS_PER_S
-            if self._stop.wait(min(wait_s, SLICE_S)):
+            now_ns = self._time.now_ns(self._clock)
+            due_ns = now_ns - now_ns % PERIOD_NS + PERIOD_NS
+            if self._stop.wait((due_ns - now_ns) / NS_PER_S):
                 return
-            if wait_s > SLICE_S or self._time.now_ns(self._clock) % PERIOD_NS > PERIOD_NS // 2:
+            if self._time.now_ns(self._clock) < due_ns:
                 continue  # not there yet, by however little: a round must reach its second
             new_time, self._new_time = self._new_time, None
             if new_time is not None:

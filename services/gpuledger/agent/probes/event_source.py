@@ -31,8 +31,8 @@ class EventSource(Protocol):
         """Each second: probes libraries that processes have mapped since; returns how many files are new."""
 
     def follow(self, seconds: float) -> bool:
-        """Lets so much time pass, less where that probes a file, and probes at once what processes map
-        meanwhile. False where it can not; no time has passed then."""
+        """Lets so much time pass, less where that probes a file or much waits, and probes at once what
+        processes map meanwhile. False where it can not; no time has passed then."""
 
     @property
     def filled_ratio(self) -> float:

@@ -62,21 +62,27 @@ class MappingWatch:
             raise
 
     def watch(self, seconds: float) -> Iterator[set[int]]:
-        """Lets so much time pass, and gives the pids of processes that map a libcuda as soon as they do."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self._poll.poll(min(left, GATHER_S))
-            if pids := self.take():
-                yield pids
+        """Lets so much time pass, and gives the pids of processes that map a libcuda as soon as they do; each
+        `GATHER_S`, and at the end, those of none. However late it is, it looks once."""
+        end, left = time.monotonic() + seconds, seconds
+        while True:
+            self._poll.poll(min(max(left, 0.0), GATHER_S))
+            yield self.take()
+            left = end - time.monotonic()
+            if left <= 0:
+                return
 
     def take(self) -> set[int]:
         """Pids of the processes that have mapped a libcuda since the last call; they may be gone by now."""
         pids: set[int] = set()
         for ring in self._rings:
+            head, tail = ring.positions
+            if head == tail:
+                continue  # as nearly always, 20 times a second on each CPU
             data, perhaps_lost = ring.drain()
             self.may_lack |= ring.was_full
             if not perhaps_lost and LIBRARY_PREFIX not in data:
-                continue  # as nearly always: then its records need not be told apart
+                continue  # then its records need not be told apart
             for kind, record in _records(data):
                 if kind == _RECORD_MMAP2 and LIBRARY.search(record[_NAME_AT:].rstrip(b"\0")):
                     pids.add(_PID.unpack_from(record, _HEADER.size)[0])
@@ -105,25 +111,23 @@ class _Ring:
         except BaseException:
             os.close(self.fd)
             raise
-        self._positions = memoryview(self._pages)[_POSITIONS_AT : _POSITIONS_AT + 16].cast("Q")
+        self.positions = memoryview(self._pages)[_POSITIONS_AT : _POSITIONS_AT + 16].cast("Q")
         self.was_full = False
 
     def drain(self) -> tuple[bytes, bool]:
         """(the records since the last time, whole and in order; whether one of them may say that some were
         lost: it is written when there is room again)."""
-        head, tail = self._positions
+        head, tail = self.positions
         length = head - tail
-        if not length:
-            return b"", False
         first = mmap.PAGESIZE + tail % self._size
         data = self._pages[first : first + length]
         data += self._pages[mmap.PAGESIZE : mmap.PAGESIZE + length - len(data)]
-        self._positions[1] = head
+        self.positions[1] = head
         full, self.was_full = self.was_full, length + _LARGEST_RECORD > self._size
         return data, full or self.was_full
 
     def close(self) -> None:
-        self._positions.release()
+        self.positions.release()
         self._pages.close()
         os.close(self.fd)
 

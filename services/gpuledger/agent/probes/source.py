@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuledger.agent.pace import MUCH_RATIO
 from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.able import available
 from gpuledger.agent.probes.attach import AttachedLibrary, LibraryReport, attach_library
@@ -90,8 +91,7 @@ class ProbeSource:
         """See `EventSource`. Takes a second or two with bcc, which compiles, and a tenth of that without."""
         if self._loader is not None:
             return
-        reason = available(self._kind)
-        if reason is not None:
+        if (reason := available(self._kind)) is not None:
             raise Unsupported(reason)
         self._loader = self._load(self._limits)
         try:
@@ -140,13 +140,12 @@ class ProbeSource:
 
     def follow(self, seconds: float) -> bool:
         """See `EventSource`."""
-        found = self._finder.follow(seconds)
-        if found is None:
+        if (found := self._finder.follow(seconds)) is None:
             return False
         for mappings in found:
             self._seen += mappings
-            if self._attach_seen():
-                break  # whoever has it is seen whole from now on, and that is to be said
+            if (mappings and self._attach_seen()) or self.filled_ratio > MUCH_RATIO:
+                break  # whoever has a file that is probed by now is seen whole: to be said; or much waits
         return True
 
     def _attach_of_node(self) -> int:

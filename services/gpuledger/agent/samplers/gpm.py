@@ -7,8 +7,11 @@ the profiling lock, so it runs beside Nsight and DCGM.
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+import ctypes
+import functools
+from typing import Any, Final
 
+import numpy as np
 import pynvml
 
 from gpuledger.agent.nvml import Missing, ask
@@ -31,6 +34,27 @@ _RATES = {
 }
 """MiB a second."""
 _METRICS = _RATIOS | _RATES
+_METRIC: Final = pynvml.c_nvmlGpmMetric_t
+_READ: Final = np.dtype(
+    {
+        "names": ["code", "value"],
+        "formats": ["<u4", "<f8"],
+        "offsets": [_METRIC.nvmlReturn.offset, _METRIC.value.offset],
+        "itemsize": ctypes.sizeof(_METRIC),
+    }
+)
+"""What NVML writes of a metric: attribute by attribute it would cost a call in Python each."""
+
+
+@functools.cache
+def _query() -> Any:
+    """Asks for all the metrics; 19 KB, so that there is one for all devices, which are read one by one."""
+    query = pynvml.c_nvmlGpmMetricsGet_t()
+    query.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+    query.numMetrics = len(_METRICS)
+    for slot, metric in enumerate(_METRICS.values()):
+        query.metrics[slot].metricId = metric
+    return query
 
 
 class GpmReader:
@@ -79,16 +103,15 @@ class GpmReader:
             raise Missing("no_data")
         self._primed = False
         self._take(self._newer)
-        query = pynvml.c_nvmlGpmMetricsGet_t()
-        query.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-        query.numMetrics = len(_METRICS)
+        query = _query()
         query.sample1, query.sample2 = self._older, self._newer
-        for slot, metric in enumerate(_METRICS.values()):
-            query.metrics[slot].metricId = metric
+        read = np.frombuffer(query, _READ, len(_METRICS), type(query).metrics.offset)
+        read["code"] = read["value"] = 0  # what NVML leaves as it is must not be another device's
         self._older, self._newer = self._newer, self._older
         self._primed = True
         ask(pynvml.nvmlGpmMetricsGet, query)
-        return {field: _value(field, query.metrics[slot], span_s) for slot, field in enumerate(_METRICS)}
+        found = zip(_METRICS, read["code"].tolist(), read["value"].tolist(), strict=True)
+        return {field: _value(field, code, value, span_s) for field, code, value in found}
 
     def close(self) -> None:
         """Free the snapshots."""
@@ -97,10 +120,9 @@ class GpmReader:
                 ask(pynvml.nvmlGpmSampleFree, sample)
 
 
-def _value(field: Field, metric: Any, span_s: float) -> float | str:
-    if metric.nvmlReturn == pynvml.NVML_ERROR_NOT_SUPPORTED:
+def _value(field: Field, code: int, value: float, span_s: float) -> float | str:
+    if code == pynvml.NVML_ERROR_NOT_SUPPORTED:
         return "not_supported"
-    if metric.nvmlReturn != pynvml.NVML_SUCCESS:
+    if code != pynvml.NVML_SUCCESS:
         return BLANK
-    value = float(metric.value)
     return bytes_of_rate(value, span_s) if field in _RATES else ratio_of_percent(value)
