@@ -20,6 +20,7 @@ from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.money import NANO_PER_UNIT
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, NS_PER_S
 from gpuledger.recommend import gather, recommend
+from gpuledger.recommend.rules.spot import SPOT
 from gpuledger.spend import Span
 from gpuledger.warehouse import connect, migrate
 from gpuledger.warehouse.embedded.process import EmbeddedWarehouse
@@ -40,6 +41,7 @@ from tests.support.worlds import (
 NODES = 8
 CHOSEN_WITH = 14  # the seed with which the least width of an interval was chosen
 HELD_OUT = (3001, 3002, 3003)
+MORE_OF_SPOT = (3004, 3005, 3006, 3007)  # what spot costs is known in few of these fleets
 POD_CHANGES = 0.2  # a node and hour: some of the holders of the past are gone in the future
 ROUNDING_NANO = 1000
 WEEK_DAYS = 7
@@ -59,8 +61,11 @@ def main() -> None:
     assert not missing, f"no fleet in which these speak: {missing}"
     chosen = _outcomes(world(start, NODES, CHOSEN_WITH, POD_CHANGES))
     held_out = [
-        one for seed in HELD_OUT for one in _outcomes(world(start, NODES, seed, POD_CHANGES))
-    ]  # fmt: skip
+        one
+        for seeds, rule in ((HELD_OUT, ""), (MORE_OF_SPOT, SPOT))
+        for seed in seeds
+        for one in _outcomes(world(start, NODES, seed, POD_CHANGES), rule)
+    ]
     promised, real = _sums(held_out)
     write_figure(
         "savings",
@@ -79,6 +84,7 @@ def main() -> None:
             "gpus_a_node": GPUS_A_NODE,
             "pod_changes_a_node_and_hour": POD_CHANGES,
             "held_out_seeds": list(HELD_OUT),
+            "held_out_seeds_of_spot_alone": list(MORE_OF_SPOT),
         },
     )
 
@@ -106,7 +112,7 @@ def _sums(outcomes: Sequence[Outcome]) -> tuple[float, float]:
     return promised / NANO_PER_UNIT, sum(one.realised_nano for one in outcomes) / NANO_PER_UNIT
 
 
-def _outcomes(before: World) -> list[Outcome]:
+def _outcomes(before: World, rule: str = "") -> list[Outcome]:
     first_s = before.spec.start_ns // NS_PER_S
     with tempfile.TemporaryDirectory() as folder, EmbeddedWarehouse(Path(folder)) as server:
         warehouse = connect(server.url, create_database=True)
@@ -116,7 +122,8 @@ def _outcomes(before: World) -> list[Outcome]:
             evidence = gather(warehouse, Span(first_s, first_s + before.past_hours * 3600))
         finally:
             warehouse.close()
-    return realised(before, recommend(evidence, before.settings))
+    found = recommend(evidence, before.settings)
+    return realised(before, [one for one in found if rule in ("", one.rule)])
 
 
 def _is_within(one: Outcome) -> bool:

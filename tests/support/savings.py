@@ -37,13 +37,17 @@ def realised(
 
 
 def _joined(found: Sequence[Recommendation]) -> list[Recommendation]:
-    """A workload on several kinds of devices moves to spot as a whole."""
+    """A workload on several kinds of devices moves to spot as a whole. Where what spot costs is not known of
+    one of them nothing is promised, and nothing can be held against it."""
     joined: dict[object, Recommendation] = {}
+    unknown = set()
     for number, one in enumerate(found):
         key = (one.subject, one.rule) if one.rule == "spot" else number
         known = joined.get(key)
         joined[key] = one if known is None else replace(one, saving=_sum(known.saving, one.saving))
-    return list(joined.values())
+        if one.saving.nano is None:
+            unknown.add(key)
+    return [one for key, one in joined.items() if key not in unknown]
 
 
 def _sum(a: Saving, b: Saving) -> Saving:

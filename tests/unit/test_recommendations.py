@@ -191,6 +191,13 @@ def test_spot_without_a_known_price_promises_no_number() -> None:
     assert "assumed" in assumed.risk
 
 
+def test_a_promise_for_spot_is_that_of_work_that_comes_and_goes() -> None:
+    """Of five pods in two days, one at a time: 0.96 to 11.74 in the next two."""
+    found = only(replace(a_job(48), spot_ratio={"NVIDIA H100 80GB HBM3": 0.4})).saving
+    bounds = [(bound or 0) / (found.nano or 1) for bound in (found.low_nano, found.high_nano)]
+    assert bounds == pytest.approx([0.96 / 5, 11.74 / 5], abs=0.01)
+
+
 def test_spot_is_for_what_is_short_or_checkpoints() -> None:
     def rules(found: Evidence, **settings: object) -> list[str]:
         given = Settings.model_validate({"kind": "recommendations", "spot_price_ratio": 0.4} | settings)

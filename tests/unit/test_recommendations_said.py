@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpuledger.contract.errors import ConfigError
@@ -14,7 +15,7 @@ from gpuledger.recommend import (
     read_settings,
     recommend,
 )
-from gpuledger.recommend.saving import MONTH_S, Part, saving
+from gpuledger.recommend.saving import MONTH_S, Part, batch_saving, next_count, saving
 from gpuledger.recommend.show import nothing, shown
 from gpuledger.spend import Span
 from tests.support.evidence import HOUR_S, MONDAY_S, NANO, PRICE_NANO, evidence, hours, workload
@@ -51,6 +52,37 @@ def test_less_than_three_days_say_no_more_than_their_pods_do(pods: int, stays: f
     assert (found.low_nano or 0) + (found.high_nano or 0) == pytest.approx(2 * (found.nano or 0), rel=1e-9)
     week = [Part(MONDAY_S + number * HOUR_S, HOUR_S, 5 * NANO, 0) for number in range(WEEK)]
     assert saving(week, pods).low_nano == saving(week, pods).nano
+
+
+@pytest.mark.parametrize(("seen", "low", "high"), [(1, 0, 5.08), (3, 0.08, 8.63), (100, 78.05, 124.65)])
+def test_of_pods_that_come_and_go_the_next_number_lies_as_far_as_counts_do(
+    seen: int, low: float, high: float
+) -> None:
+    """(sqrt(n + 3/8) -+ 1.645 sqrt(1/2))^2 - 3/8."""
+    assert next_count(seen) == (pytest.approx(low, abs=0.1), pytest.approx(high, abs=0.1))
+
+
+@pytest.mark.parametrize("mean", [1, 3, 10, 40])
+def test_nine_of_ten_times_the_next_number_lies_there(mean: float) -> None:
+    random = np.random.default_rng(23)
+    first, second = random.poisson(mean, 20_000), random.poisson(mean, 20_000)
+    bounds = [next_count(int(count)) for count in first]
+    held = [low <= count <= high for count, (low, high) in zip(second, bounds, strict=True)]
+    assert 0.89 <= sum(held) / len(held) <= 0.97
+
+
+def test_a_promise_for_batch_work_is_as_wide_as_its_pods_are_few_and_reaches_what_is_there_now() -> None:
+    def bounds(pods: int, last: int) -> tuple[float, float]:
+        amounts = [5] * (WEEK - 1) + [last]
+        parts = [Part(MONDAY_S + n * HOUR_S, HOUR_S, amount * NANO, 0) for n, amount in enumerate(amounts)]
+        found = batch_saving(parts, pods)
+        assert found.nano == saving(parts, pods).nano
+        return (found.low_nano or 0) / (5 * NANO * 730), (found.high_nano or 0) / (5 * NANO * 730)
+
+    assert bounds(pods=3, last=5) == (pytest.approx(0.027, abs=0.01), pytest.approx(2.88, abs=0.01))
+    assert bounds(pods=100, last=5) == (pytest.approx(0.78, abs=0.01), pytest.approx(1.25, abs=0.01))
+    assert bounds(pods=100, last=25)[1] == pytest.approx(5 * 1.2465, abs=0.01)
+    assert batch_saving([Part(0, 3600, None, 5)], 3) == saving([Part(0, 3600, None, 5)], 3)
 
 
 def test_one_block_of_evidence_says_nothing_of_its_spread() -> None:

@@ -8,6 +8,11 @@ leaves open (used GPU time lies between two bounds) widens it.
 Hours follow each other: they say little of whether a pod is there tomorrow. Of n pods (or nodes) of which
 none was seen leaving, a share of 0.05^(1/n) at least stays for as long again, with 95 % confidence (Clopper
 and Pearson's interval for no event in n trials). An interval from less than three days is never narrower.
+
+Batch work comes and goes. The roots of two counts of the same process lie apart by sqrt(1/2) as a rule (a
+Poisson number's root has the deviation 1/2: Anscombe 1948). So all that n pods say of the number to come in
+a time as long is its interval of 90 %: none to 5 for one, 0.1 to 8.6 for three, 78 to 125 for a hundred. What
+is there now may also stay: the upper bound is that of the last hours, where these have more.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuledger.contract.money import NS_PER_HOUR
@@ -23,6 +28,8 @@ from gpuledger.contract.money import NS_PER_HOUR
 MONTH_S = 730 * 3_600
 DAY_S = 86_400
 DAYS_FOR_BLOCKS = 3
+HOURS_OF_NOW = 2  # the last of them may not be over
+ANSCOMBE = 3 / 8  # makes the deviation of the root of a small count nearly that of a large one
 UNLIKELY = 0.05  # one side of a two-sided interval of 90 %
 # Student's t, 95th percentile (90 % two-sided), by degrees of freedom; beyond the table the normal one.
 _T95 = (
@@ -75,6 +82,28 @@ def saving(parts: Sequence[Part], units: int = 1) -> Saving:
         half = max(half, (1 - UNLIKELY ** (1 / units)) * mean)
     half += sum(part.unsure_nano for part in priced) * MONTH_S / length_s
     return Saving(round(mean), max(0, round(mean - half)), round(mean + half), hours)
+
+
+def batch_saving(parts: Sequence[Part], pods: int) -> Saving:
+    """The saving a month of work of which so many pods were seen, which comes and goes; at least one part."""
+    whole = saving(parts, pods)
+    if whole.nano is None or whole.low_nano is None or whole.high_nano is None:
+        return whole
+    low, high = (count / pods for count in next_count(pods))
+    newest = sorted(parts)[-HOURS_OF_NOW:]
+    now = max((part.nano or 0) * MONTH_S // part.length_s for part in newest)
+    return replace(
+        whole,
+        low_nano=min(whole.low_nano, round(whole.nano * low)),
+        high_nano=max(whole.high_nano, round(max(whole.nano, now) * high)),
+    )
+
+
+def next_count(seen: int) -> tuple[float, float]:
+    """Between what two numbers a count will be, at 90 %, where the one before it was ``seen``."""
+    root, apart = math.sqrt(seen + ANSCOMBE), _NORMAL95 * math.sqrt(1 / 2)
+    low = max(0.0, root - apart) ** 2 - ANSCOMBE
+    return max(0.0, low), (root + apart) ** 2 - ANSCOMBE
 
 
 def _blocks(parts: Sequence[Part]) -> list[float]:

@@ -10,7 +10,7 @@ from gpuledger.recommend.advice import Recommendation
 from gpuledger.recommend.evidence import Evidence, Hour, WorkloadUse
 from gpuledger.recommend.manifests import spot_node_pool
 from gpuledger.recommend.rules.runs import part
-from gpuledger.recommend.saving import Saving, saving
+from gpuledger.recommend.saving import Saving, batch_saving
 from gpuledger.recommend.settings import Limits, Settings
 from gpuledger.spend.words import duration
 
@@ -30,7 +30,7 @@ def spot(evidence: Evidence, settings: Settings) -> Iterator[Recommendation]:
         ratio = seen if seen is not None else settings.spot_price_ratio
         if ratio is not None and ratio >= 1:
             continue  # spot costs no less
-        whole = saving(
+        whole = batch_saving(
             [part(evidence, hour, hour.total_nano, hour.total_ns) for hour in one.hours]
             + [part(evidence, Hour(at, 0), 0, 0) for at in _absent(evidence, one)],
             one.pods,
