@@ -208,6 +208,25 @@ def test_a_line_is_read_when_it_is_whole(tmp_path: Path, follow: Follow) -> None
     assert lines(file) == [b"two"]
 
 
+def test_what_comes_between_the_last_read_and_the_renaming_is_read(
+    tmp_path: Path, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, rotated = tmp_path / "tetragon.log", tmp_path / "rotated"
+    path.touch()
+    file = follow(path)
+    looked = FollowedFile._was_replaced
+
+    def at_that_moment(followed: FollowedFile) -> bool:
+        if path.exists() and not rotated.exists():
+            append(path, b"last\n")
+            path.rename(rotated)
+            append(path, b"first\n")
+        return looked(followed)
+
+    monkeypatch.setattr(FollowedFile, "_was_replaced", at_that_moment)
+    assert lines(file) == [b"last", b"first"]
+
+
 def test_a_renamed_file_is_read_to_its_end_before_the_new_one(tmp_path: Path, follow: Follow) -> None:
     path = tmp_path / "tetragon.log"
     path.touch()
