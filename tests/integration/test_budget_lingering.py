@@ -16,20 +16,17 @@ from gpuledger.bus import (
     BusSettings,
     Incoming,
     PartitionReader,
-    SchemaRegistry,
-    apply_topics,
     partition_for_node,
-    register_all,
 )
 from gpuledger.configuration.publish import Documents
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import Fenced
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.topics import BUDGET_SUBTOTALS, CHARGES
-from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import read_documents
 from tests.support.budget_workers import Ledger, spent
 from tests.support.charge_sets import WINDOW_NS
+from tests.support.kafka import await_marks
 
 NANO = 1_000_000_000
 DOCUMENT = """
@@ -38,36 +35,37 @@ budgets:
   - {id: b, scope: {team: team-a}, period: fixed, starts: 2020-01-01, ends: 2100-01-01, amount: 1000,
      currency: USD, counts: used, thresholds: [100%]}
 """
+APPLICATION = "lingering-under-test"
 CROSSING = 4  # the record with which the line is crossed
 Engines = Callable[[Sequence[TP]], Engine]
 
 
 @pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone with all topics and one budget."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    apply_topics(bus, partitions=2, replication=1)
-    (document,) = read_documents(DOCUMENT, "budgets.yaml")
-    Documents(bus, SystemClock()).apply(document)
-    return bus
+def partitions() -> int:
+    return 2
 
 
 @pytest.fixture
-def engines(own_bus: BusSettings, tmp_path: Path) -> Iterator[Engines]:
+def budgeted(own_bus: BusSettings) -> BusSettings:
+    """A Kafka of this test alone with all topics and one budget."""
+    (document,) = read_documents(DOCUMENT, "budgets.yaml")
+    Documents(own_bus, SystemClock()).apply(document)
+    return own_bus
+
+
+@pytest.fixture
+def engines(budgeted: BusSettings, tmp_path: Path) -> Iterator[Engines]:
     """Makes engines of one application that have taken over; each tick of theirs writes states."""
     made: list[Engine] = []
     number = numbers()
 
     def make(places: Sequence[TP]) -> Engine:
         settings = BudgetSettings(
-            application="lingering-under-test",
+            application=APPLICATION,
             state_interval_s=1e-6,
             data_directory=tmp_path / str(next(number)),
         )
-        engine = Engine(own_bus, settings, "clickhouse://nobody@127.0.0.1:1/none")
+        engine = Engine(budgeted, settings, "clickhouse://nobody@127.0.0.1:1/none")
         made.append(engine)
         engine.supersede(1)
         engine.assign(1, places)
@@ -79,8 +77,8 @@ def engines(own_bus: BusSettings, tmp_path: Path) -> Iterator[Engines]:
 
 
 @pytest.fixture
-def ledger(own_bus: BusSettings) -> Iterator[Ledger]:
-    ledger = Ledger(own_bus)
+def ledger(budgeted: BusSettings) -> Iterator[Ledger]:
+    ledger = Ledger(budgeted)
     yield ledger
     ledger.close()
 
@@ -103,25 +101,26 @@ def told(bus: BusSettings) -> list[int]:
     return [int(dict(message.headers)["version"] or 0) for message in messages]
 
 
-def judged(engines: Engines, ledger: Ledger) -> list[str]:
+def judged(bus: BusSettings, engines: Engines, ledger: Ledger) -> list[str]:
     """What is told of the breach once one more owner of all breaches has begun and judged."""
     engine = engines([TP(BUDGET_SUBTOTALS, 0)])
     assert engine.tick(1) == {}
+    await_marks(bus, f"{APPLICATION}-breaches")
     return [breach.state for breach in ledger.breaches()]
 
 
 def test_no_breach_is_taken_back_for_an_owner_that_lingers_and_its_follower_catches_up(
-    own_bus: BusSettings, engines: Engines, ledger: Ledger
+    budgeted: BusSettings, engines: Engines, ledger: Ledger
 ) -> None:
-    records, others = charged(own_bus, ledger)
+    records, others = charged(budgeted, ledger)
     place, other = TP(CHARGES, 0), TP(CHARGES, 1)
     lingers = engines([place])
     lingers.feed(1, records[:1])
     assert lingers.tick(1) == {place: 1}
     follows = engines([place])
     lingers.feed(1, records[1 : CROSSING + 1])
-    assert told(own_bus) == [1, CROSSING + 1]
-    assert judged(engines, ledger) == ["firing"]
+    assert told(budgeted) == [1, CROSSING + 1]
+    assert judged(budgeted, engines, ledger) == ["firing"]
     with pytest.raises(Fenced):
         lingers.tick(1)
     beside = engines([other])
@@ -131,20 +130,20 @@ def test_no_breach_is_taken_back_for_an_owner_that_lingers_and_its_follower_catc
     for number in range(1, CROSSING):
         follows.feed(1, records[number : number + 1])
         assert follows.tick(1) == {place: number + 1}  # less than was judged by
-        assert judged(engines, ledger) == ["firing"]
+        assert judged(budgeted, engines, ledger) == ["firing"]
     follows.feed(1, records[CROSSING : CROSSING + 1])
     assert follows.tick(1) == {place: CROSSING + 1}
-    assert judged(engines, ledger) == ["firing"]
+    assert judged(budgeted, engines, ledger) == ["firing"]
     follows.feed(1, records[CROSSING + 1 :])
     assert follows.tick(1) == {place: CROSSING + 2}
-    assert judged(engines, ledger) == ["firing"]
-    assert told(own_bus) == [1, CROSSING + 1, *range(2, CROSSING + 3)]
+    assert judged(budgeted, engines, ledger) == ["firing"]
+    assert told(budgeted) == [1, CROSSING + 1, *range(2, CROSSING + 3)]
 
 
 def test_an_owner_that_begins_hears_what_one_that_lingers_has_told(
-    own_bus: BusSettings, engines: Engines, ledger: Ledger
+    budgeted: BusSettings, engines: Engines, ledger: Ledger
 ) -> None:
-    records, place = charged(own_bus, ledger)[0], TP(CHARGES, 0)
+    records, place = charged(budgeted, ledger)[0], TP(CHARGES, 0)
     lingers = engines([place])
     lingers.feed(1, records[:1])
     assert lingers.tick(1) == {place: 1}
@@ -155,4 +154,4 @@ def test_an_owner_that_begins_hears_what_one_that_lingers_has_told(
     assert follows.tick(1) == {place: 2}
     follows.feed(1, records[2:3])
     assert follows.tick(1) == {place: 3}
-    assert told(own_bus) == [1, 3, 2, 3]
+    assert told(budgeted) == [1, 3, 2, 3]

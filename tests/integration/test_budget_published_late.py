@@ -18,15 +18,12 @@ from gpuledger.bus import (
     Outgoing,
     Producer,
     SchemaRegistry,
-    apply_topics,
     framed,
-    register_all,
 )
 from gpuledger.cli import app
 from gpuledger.contract.records import BudgetsVersion
 from gpuledger.contract.topics import BUDGETS, CHARGES
 from gpuledger.contract.windows import DAY_NS, NS_PER_S
-from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import read_documents
 from gpuledger.warehouse import Warehouse
 from tests.support.budget_workers import APPLICATION, WITHOUT_TAIL, BudgetWorkers, Ledger, spent
@@ -52,14 +49,8 @@ BUDGET = """
 
 
 @pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone with all topics."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    apply_topics(bus, partitions=2, replication=1)
-    return bus
+def partitions() -> int:
+    return 2
 
 
 @pytest.fixture
@@ -122,7 +113,7 @@ def test_what_was_charged_before_a_budget_is_read_counted_and_told_once(
             assert "before this version of the budgets" in told.why
 
             first.kill()
-            first.wait(10)
+            first.wait()
             workers.start(WITHOUT_TAIL)
             ledger.charge([spent("n3", start, 0, inputs=2), spent("n4", start, 0, inputs=2)])
             expected.append(("late", 50, 2, "retracted"))

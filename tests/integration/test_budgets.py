@@ -16,13 +16,12 @@ from gpuledger.budgets.cli import budget_app
 from gpuledger.budgets.replaced import replaced
 from gpuledger.budgets.settings import BudgetSettings
 from gpuledger.budgets.topics_read import TopicsRead
-from gpuledger.bus import BusSettings, PartitionReader, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import BusSettings, PartitionReader, SchemaRegistry
 from gpuledger.cli import app
 from gpuledger.configuration.publish import Documents
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.records import Generation
 from gpuledger.contract.topics import BREACHES, CHARGES
-from gpuledger.localstack import Kafka, Registry
 from gpuledger.pricing.yaml_documents import read_documents
 from gpuledger.sink.batcher import Batch
 from gpuledger.sink.writer import Writer
@@ -54,28 +53,28 @@ NANO = 1_000_000_000
 
 
 @pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone with all topics and one budget."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    apply_topics(bus, partitions=2, replication=1)
-    (document,) = read_documents(DOCUMENT, "budgets.yaml")
-    assert not Documents(bus, SystemClock()).apply(document).unchanged
-    return bus
+def partitions() -> int:
+    return 2
 
 
 @pytest.fixture
-def ledger(own_bus: BusSettings) -> Iterator[Ledger]:
-    ledger = Ledger(own_bus)
+def budgeted(own_bus: BusSettings) -> BusSettings:
+    """A Kafka of this test alone with all topics and one budget."""
+    (document,) = read_documents(DOCUMENT, "budgets.yaml")
+    assert not Documents(own_bus, SystemClock()).apply(document).unchanged
+    return own_bus
+
+
+@pytest.fixture
+def ledger(budgeted: BusSettings) -> Iterator[Ledger]:
+    ledger = Ledger(budgeted)
     yield ledger
     ledger.close()
 
 
 @pytest.fixture
-def workers(own_bus: BusSettings, tmp_path: Path) -> Iterator[BudgetWorkers]:
-    workers = BudgetWorkers(own_bus, tmp_path)
+def workers(budgeted: BusSettings, tmp_path: Path) -> Iterator[BudgetWorkers]:
+    workers = BudgetWorkers(budgeted, tmp_path)
     yield workers
     workers.end()
 
@@ -85,7 +84,7 @@ def states(ledger: Ledger) -> list[tuple[int, int, str]]:
 
 
 def test_breaches_are_told_once_across_kill_9_and_retracted_by_a_restatement(
-    own_bus: BusSettings, ledger: Ledger, workers: BudgetWorkers, monkeypatch: pytest.MonkeyPatch
+    budgeted: BusSettings, ledger: Ledger, workers: BudgetWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = time.time_ns() // WINDOW_NS * WINDOW_NS - 100 * WINDOW_NS
     nodes = ["n1", "n2", "n3", "n4"]
@@ -110,8 +109,8 @@ def test_breaches_are_told_once_across_kill_9_and_retracted_by_a_restatement(
     expected += [(100, 2, "retracted")]
     workers.await_that(lambda: states(ledger) == expected, PATIENCE_S, "retracted")
 
-    monkeypatch.setenv("GPULEDGER_KAFKA_BOOTSTRAP", own_bus.kafka_bootstrap)
-    monkeypatch.setenv("GPULEDGER_REGISTRY_URL", own_bus.registry_url)
+    monkeypatch.setenv("GPULEDGER_KAFKA_BOOTSTRAP", budgeted.kafka_bootstrap)
+    monkeypatch.setenv("GPULEDGER_REGISTRY_URL", budgeted.registry_url)
     breach_id = ledger.breaches()[0].id
     answer = CliRunner().invoke(budget_app, ["silence", breach_id, "--for", "2h"])
     assert answer.exit_code == 0, answer.output
@@ -134,10 +133,10 @@ def test_breaches_are_told_once_across_kill_9_and_retracted_by_a_restatement(
 
 
 def test_a_restatement_beyond_the_tail_waits_for_the_sink_and_asks_the_warehouse(
-    own_bus: BusSettings, ledger: Ledger, tmp_path: Path, warehouse: Warehouse, database_url: str
+    budgeted: BusSettings, ledger: Ledger, tmp_path: Path, warehouse: Warehouse, database_url: str
 ) -> None:
     start = time.time_ns() // WINDOW_NS * WINDOW_NS - 100 * WINDOW_NS
-    workers = BudgetWorkers(own_bus, tmp_path, state_interval_s=600.0, warehouse_url=database_url)
+    workers = BudgetWorkers(budgeted, tmp_path, state_interval_s=600.0, warehouse_url=database_url)
     try:
         workers.start(WITHOUT_TAIL)
         ledger.charge([spent("n1", start, 600 * NANO)])
@@ -149,22 +148,22 @@ def test_a_restatement_beyond_the_tail_waits_for_the_sink_and_asks_the_warehouse
         ledger.charge([spent("n1", start, 450 * NANO, inputs=2)])
         workers.await_that(lambda: "is the sink" in workers.logged(), PATIENCE_S, "waiting for the sink")
         assert states(ledger) == expected
-        with sink_process(own_bus, database_url, CHARGES, BudgetSettings().sink_group):
+        with sink_process(budgeted, database_url, CHARGES, BudgetSettings().sink_group):
             expected.append((100, 2, "retracted"))
             workers.await_that(lambda: states(ledger) == expected, PATIENCE_S, "retracted")
         assert ledger.breaches()[-1].spent_nano == 850 * NANO
         # All three are counted and told. A state is written at first, and then every ten minutes: what came
         # since is in none, and may not be acknowledged.
-        assert committed(own_bus, CHARGES, APPLICATION, 2) < 3
+        assert committed(budgeted, CHARGES, APPLICATION, 2) < 3
     finally:
         workers.end()
 
 
 def test_a_note_on_a_breach_that_is_not_there_is_refused(
-    own_bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+    budgeted: BusSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GPULEDGER_KAFKA_BOOTSTRAP", own_bus.kafka_bootstrap)
-    monkeypatch.setenv("GPULEDGER_REGISTRY_URL", own_bus.registry_url)
+    monkeypatch.setenv("GPULEDGER_KAFKA_BOOTSTRAP", budgeted.kafka_bootstrap)
+    monkeypatch.setenv("GPULEDGER_REGISTRY_URL", budgeted.registry_url)
     answer = CliRunner().invoke(app, ["budget", "ack", "nothing"])
     assert "there is no breach nothing" in str(answer.exception)
 

@@ -13,9 +13,8 @@ from prometheus_client import REGISTRY
 from gpuledger.budgets import metrics
 from gpuledger.budgets.engine import Engine
 from gpuledger.budgets.settings import BudgetSettings
-from gpuledger.bus import BusSettings, Incoming, PartitionReader, SchemaRegistry, apply_topics, register_all
+from gpuledger.bus import BusSettings, Incoming, PartitionReader
 from gpuledger.contract.topics import CHARGES
-from gpuledger.localstack import Kafka, Registry
 from tests.support.budget_workers import Ledger, spent
 from tests.support.charge_sets import WINDOW_NS
 
@@ -23,14 +22,8 @@ CAUGHT_UP = "gpuledger_budgets_caught_up_timestamp_seconds"
 
 
 @pytest.fixture
-def own_bus(new_kafka: Kafka, registry: Registry) -> BusSettings:
-    """A Kafka of this test alone."""
-    new_kafka.start()
-    bus = BusSettings(kafka_bootstrap=new_kafka.bootstrap, registry_url=registry.url)
-    with SchemaRegistry(bus) as schemas:
-        register_all(schemas)
-    apply_topics(bus, partitions=2, replication=1)
-    return bus
+def partitions() -> int:
+    return 2
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from gpuledger.bus import BusSettings
+from gpuledger.bus import BusSettings, TransactionalProducer
 from gpuledger.contract.topics import DEAD_LETTERS
 from gpuledger.localstack import Kafka, Registry
 from tests.support.waiting import until
@@ -99,6 +99,12 @@ def await_served(bootstrap: str, topics: Mapping[str, int]) -> None:
                 until(partial(served, TopicPartition(topic, partition)))
     finally:
         consumer.close()
+
+
+def await_marks(bus: BusSettings, transactional_id: str) -> None:
+    """Return once the marks of its transactions are written: a commit is answered before, and a reader does
+    not get to see it until then. Whoever has that id is fenced."""
+    TransactionalProducer(bus, "tests", transactional_id).close()
 
 
 @pytest.fixture(scope="session")
