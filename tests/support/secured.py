@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuledger.bus import Admin, BusSettings, PartitionReader, apply_topics
+from gpuledger.bus import Admin, BusSettings, PartitionReader, apply_topics, committed_offsets
 from gpuledger.contract.errors import ConfigError, KafkaUnavailable
+from gpuledger.contract.topics import TELEMETRY
 from gpuledger.localstack import Kafka, Registry
 from gpuledger.localstack.server import short_lived_java
 from tests.support.kafka import STACK_DIRECTORY
@@ -113,6 +114,7 @@ def as_user(registry: Registry, tmp_path_factory: pytest.TempPathFactory) -> Ite
             for topic, state in Admin(settings("admin")).topics().items():
                 for partition in range(state.partitions):
                     until(partial(_is_read, reader, topic, partition))
+        until(lambda: _has_coordinator(settings("admin")))
         yield settings
 
 
@@ -120,6 +122,14 @@ def _is_read(reader: PartitionReader, topic: str, partition: int) -> bool:
     try:
         list(reader.read_to_end(topic, partition))
     except KafkaUnavailable:  # a topic that was made a moment ago has no leader yet
+        return False
+    return True
+
+
+def _has_coordinator(bus: BusSettings) -> bool:
+    try:
+        committed_offsets(bus, "test", "of-nobody", TELEMETRY, [0])
+    except KafkaUnavailable:  # the first group that a broker is asked for makes it prepare for groups
         return False
     return True
 
