@@ -35,10 +35,11 @@ from benchmarks._budget_fleet import (
 )
 from benchmarks.figures import repeat, write_figure
 from gpuledger.budgets import Catalog, Lives, PartitionCount, Sums, conditions, lines_of
-from gpuledger.budgets.columns import newest, states_of, subtotal_of
+from gpuledger.budgets.columns import subtotal_of
 from gpuledger.budgets.counters import Changed
 from gpuledger.budgets.lines import WindowCharges, charges_of
 from gpuledger.budgets.settings import BudgetSettings
+from gpuledger.budgets.states import newest, states_of
 from gpuledger.bus import (
     BusSettings,
     Outgoing,

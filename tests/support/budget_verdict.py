@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from unittest.mock import patch
 
-from gpuledger.budgets import known
+from gpuledger.budgets import known, states
 from gpuledger.contract.records import Breach
 from gpuledger.contract.windows import DAY_NS
 from tests.support.budget_ledger import (
@@ -29,12 +29,16 @@ from tests.support.budget_world import KNOWN_WINDOWS, World
 
 LASTS_NS = {one.id: PERIODS[one.period] for one in THEN if one.period in PERIODS}
 OVER = {"resolved", "retracted"}
+PART_BYTES = 1_500  # so that a state takes several
 
 
 @contextmanager
 def short_memory() -> Iterator[None]:
-    """Little is kept, so that short histories go beyond it."""
-    with patch.object(known, "KNOWN_WINDOWS", KNOWN_WINDOWS):
+    """Little is kept, and a record holds little, so that short histories go beyond it."""
+    with (
+        patch.object(known, "KNOWN_WINDOWS", KNOWN_WINDOWS),
+        patch.object(states, "PART_BYTES", PART_BYTES),
+    ):
         yield
 
 

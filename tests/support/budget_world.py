@@ -14,8 +14,9 @@ from itertools import takewhile
 from gpuledger.budgets import Catalog, Judge, Lives, PartitionCount, Sums, WindowCharges
 from gpuledger.budgets.backfilling import all_of, begin, merge
 from gpuledger.budgets.catalog import BEHIND_NS
-from gpuledger.budgets.columns import counters_of, newest, states_of, subtotal_of
+from gpuledger.budgets.columns import subtotal_of
 from gpuledger.budgets.counters import Changed, Counters
+from gpuledger.budgets.states import counters_of, newest, states_of
 from gpuledger.contract.records import Breach, BudgetState, BudgetSubtotal, decode, encode
 from tests.support.budget_charges import PARTITIONS, Charges
 from tests.support.budget_ledger import BEFORE, CATALOG, CHANGED_NS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuledger.budgets.columns import states_of
+from gpuledger.budgets.states import states_of
 from gpuledger.contract.records import (
     Breach,
     BudgetState,

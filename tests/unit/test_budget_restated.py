@@ -16,9 +16,10 @@ from gpuledger.budgets import (
     known,
 )
 from gpuledger.budgets.catalog import BEHIND_NS, RESTATED_NS
-from gpuledger.budgets.columns import counters_of, states_of, subtotal_of
+from gpuledger.budgets.columns import subtotal_of
 from gpuledger.budgets.counters import Changed
 from gpuledger.budgets.lines import Lines, Payer
+from gpuledger.budgets.states import counters_of, states_of
 from gpuledger.contract.records import BudgetSubtotal
 from gpuledger.contract.windows import DAY_NS, HOUR_NS
 from gpuledger.processor.protocol.values import Rules

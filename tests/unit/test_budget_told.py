@@ -8,9 +8,10 @@ from typing import NamedTuple, cast
 from gpuledger.budgets import Catalog, Judge, Lives, PartitionCount, Sums, Window, WindowCharges
 from gpuledger.budgets.backfill import Sheet
 from gpuledger.budgets.backfilling import all_of, begin, merge
-from gpuledger.budgets.columns import states_of, subtotal_of
+from gpuledger.budgets.columns import subtotal_of
 from gpuledger.budgets.counters import Changed
 from gpuledger.budgets.lines import Lines, Payer
+from gpuledger.budgets.states import states_of
 from gpuledger.budgets.told import Told, headers_of
 from gpuledger.budgets.topics_read import TopicsRead
 from gpuledger.bus import Incoming, PartitionReader

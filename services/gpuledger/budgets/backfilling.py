@@ -58,6 +58,6 @@ def all_of(count: PartitionCount, keys: Collection[str]) -> Changed:
             (key, length_ns, start_ns)
             for key in keys
             for length_ns, ring in counters.rings.get(key, {}).items()
-            for start_ns, _ in ring.items()
+            for start_ns in ring.columns()[0].tolist()
         },
     )

@@ -11,12 +11,13 @@ import structlog
 from gpuledger.budgets.backfill import Bucket, Sheet
 from gpuledger.budgets.backfilling import all_of, merge
 from gpuledger.budgets.catalog import Catalog
-from gpuledger.budgets.columns import counters_of, states_of, subtotal_of
+from gpuledger.budgets.columns import subtotal_of
 from gpuledger.budgets.counters import Changed
 from gpuledger.budgets.counting import PartitionCount
 from gpuledger.budgets.decoding import decoded
 from gpuledger.budgets.lines import Replaced, Window, WindowCharges
 from gpuledger.budgets.settings import BudgetSettings
+from gpuledger.budgets.states import counters_of, states_of
 from gpuledger.budgets.told import headers_of
 from gpuledger.budgets.topics_read import TopicsRead
 from gpuledger.bus import (

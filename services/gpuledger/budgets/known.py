@@ -34,6 +34,10 @@ class KnownRevisions:
             self._starts[place] = start_ns
             self._revisions[place] = revision
 
+    def __len__(self) -> int:
+        """How many windows are known."""
+        return int((self._starts >= 0).sum())
+
     def columns(self) -> tuple[Longs, Longs]:
         """Starts and revisions of the windows, in the order of time; revisions less 2^63, so that they are
         longs (int64)."""

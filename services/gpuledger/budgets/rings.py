@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuledger.contract.columns import Longs
 
@@ -36,6 +36,18 @@ class Ring:
         if self._reaches(number):
             self._values[number % RING_BUCKETS] = amount
 
+    def put_all(self, starts_ns: Longs, amounts: Longs) -> Longs:
+        """Set several buckets, each once; by how much each is more. What is forgotten already stays so."""
+        values, places, kept = self._places(starts_ns)
+        changes = np.where(kept, amounts - values[places], 0)
+        values[places[kept]] = amounts[kept]
+        return changes
+
+    def add_all(self, starts_ns: Longs, changes: Longs) -> None:
+        """Add to several buckets, to each once, unless they are forgotten already."""
+        values, places, kept = self._places(starts_ns)
+        values[places[kept]] += changes[kept]
+
     def get(self, start_ns: int) -> int:
         """The amount of a bucket; 0 where it is not kept."""
         number = start_ns // self.length_ns
@@ -59,12 +71,24 @@ class Ring:
         kept = (numbers > self.newest - RING_BUCKETS) & (numbers <= self.newest)
         return np.where(kept, np.array(self._values)[numbers % RING_BUCKETS], 0)
 
-    def items(self) -> Iterator[tuple[int, int]]:
-        """(start, amount) of each bucket that has one."""
-        for number in range(max(0, self.newest - RING_BUCKETS + 1), self.newest + 1):
-            amount = self._values[number % RING_BUCKETS]
-            if amount:
-                yield number * self.length_ns, amount
+    def columns(self) -> tuple[Longs, Longs]:
+        """Starts and amounts of the buckets that have one, in the order of time."""
+        numbers = np.arange(max(0, self.newest - RING_BUCKETS + 1), self.newest + 1)
+        amounts = np.frombuffer(self._values, np.int64)[numbers % RING_BUCKETS]
+        filled = amounts != 0
+        return numbers[filled] * self.length_ns, amounts[filled]
+
+    def __len__(self) -> int:
+        """How many buckets have an amount."""
+        return RING_BUCKETS - self._values.count(0)
+
+    def _places(self, starts_ns: Longs) -> tuple[Longs, Longs, npt.NDArray[np.bool_]]:
+        """The values, to be changed in place, where in them the buckets are, and which of these are kept."""
+        numbers = starts_ns // self.length_ns
+        if numbers.size:
+            self._reaches(int(numbers.max()))
+        values: Longs = np.frombuffer(self._values, np.int64)
+        return values, numbers % RING_BUCKETS, numbers > self.newest - RING_BUCKETS
 
     def _reaches(self, number: int) -> bool:
         if number > self.newest:

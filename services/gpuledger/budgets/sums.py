@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuledger.budgets.catalog import BEHIND_NS, Catalog
-from gpuledger.budgets.columns import buckets_of, drivers_of
+from gpuledger.budgets.columns import buckets_of, drivers_of, rings_of
 from gpuledger.budgets.lines import Driver
 from gpuledger.budgets.reaches import Reach
 from gpuledger.budgets.rings import Ring
@@ -18,6 +18,8 @@ from gpuledger.contract.columns import LARGEST_LONG, Longs
 from gpuledger.contract.records import BreachDriver, BudgetSubtotal
 
 DRIVERS_SHOWN = 5
+BUCKETS_OF_A_METER = 8  # more than what is new has: a state, of which whole rings are read at once
+SUMMED_TOGETHER = 1 << 55  # so that the parts of 255 partitions fit into 64 bits
 Touched = set[tuple[str, int]]
 """Meters with the starts of their periods."""
 
@@ -91,6 +93,17 @@ class _Rings:
             ring.put(start_ns, amount)
             self.summed.add(start_ns, amount - before)
 
+    def put_all(self, partition: int, starts_ns: Longs, amounts: Longs) -> None:
+        """The same for several buckets, each of them once."""
+        if int(np.abs(amounts).max()) >= SUMMED_TOGETHER:
+            for start_ns, amount in zip(starts_ns.tolist(), amounts.tolist(), strict=True):
+                self.put(partition, start_ns, amount)
+            return
+        ring = self.parts.get(partition)
+        if ring is None:
+            ring = self.parts[partition] = Ring(self.summed.length_ns)
+        self.summed.add_all(starts_ns, ring.put_all(starts_ns, amounts))
+
 
 class Sums:
     """Sums subtotals of so many partitions; of each the one of the greatest version holds."""
@@ -136,12 +149,19 @@ class Sums:
             period.put(
                 told.partition, _Part(nano, gpu_ns, unconverted_nano, drivers.get(row, {})), through_ns
             )
-        for key, length_ns, start_ns, value in buckets_of(told):
-            rings = self._rings.get((key, length_ns))
-            if rings is None:
-                rings = self._rings[key, length_ns] = _Rings(length_ns)
-            rings.put(told.partition, start_ns, value)
+        if told.bucket_meter.size > BUCKETS_OF_A_METER * len(touched):
+            for key, length_ns, starts_ns, values in rings_of(told):
+                self._rings_of(key, length_ns).put_all(told.partition, starts_ns, values)
+        else:
+            for key, length_ns, start_ns, value in buckets_of(told):
+                self._rings_of(key, length_ns).put(told.partition, start_ns, value)
         return touched
+
+    def _rings_of(self, key: str, length_ns: int) -> _Rings:
+        rings = self._rings.get((key, length_ns))
+        if rings is None:
+            rings = self._rings[key, length_ns] = _Rings(length_ns)
+        return rings
 
     def forget(self, catalog: Catalog) -> None:
         """Let go of periods that are closed for every partition, also for one that is behind or has not told

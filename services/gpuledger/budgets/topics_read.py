@@ -8,7 +8,7 @@ from typing import TypeVar
 import structlog
 
 from gpuledger.budgets.catalog import Catalog
-from gpuledger.budgets.columns import newest
+from gpuledger.budgets.states import newest
 from gpuledger.bus import Incoming, PartitionReader, SchemaRegistry, unframed
 from gpuledger.contract import topics
 from gpuledger.contract.errors import BadRecord
