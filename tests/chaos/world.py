@@ -20,7 +20,15 @@ from tests.chaos.doings import Faults, end_at_once, link_of_agent
 from tests.chaos.links import Link
 from tests.chaos.prepared import prepare
 from tests.chaos.service import Ended, Service, epochs_in
-from tests.chaos.settings import APPLICATION, CLUSTER, SESSION_S, SILENCE_S, SINK_GROUP, WINDOW_S
+from tests.chaos.settings import (
+    APPLICATION,
+    CLUSTER,
+    HISTORY_STEP,
+    SESSION_S,
+    SILENCE_S,
+    SINK_GROUP,
+    WINDOW_S,
+)
 from tests.chaos.stepped import CLOCK
 from tests.chaos.tail import Tail
 
@@ -107,6 +115,7 @@ class World(Changes, Faults):
                 "GPULEDGER_PROCESSOR_APPLICATION": APPLICATION,
                 "GPULEDGER_PROCESSOR_SILENCE_S": str(SILENCE_S),
                 "GPULEDGER_PROCESSOR_MARK_INTERVAL_S": "1",
+                "GPULEDGER_PROCESSOR_HISTORY_STEP": str(HISTORY_STEP),
                 "GPULEDGER_PROCESSOR_SESSION_TIMEOUT_S": str(self._session_s),
                 "GPULEDGER_PROCESSOR_DATA_DIRECTORY": str(self.directory / f"faust-{worker}"),
             }

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuledger.contract.windows import HOUR_NS, MINUTE_NS
-from gpuledger.processor.protocol import Statement, WindowRow
+from gpuledger.processor.protocol import PackedRows, Statement, WindowRow
 from gpuledger.processor.protocol.rows import Rows
 
 LONGS = st.integers(0, 2**62)
@@ -58,6 +58,22 @@ def test_rows_that_are_filled_are_what_was_put_one_by_one(puts: list[tuple[int, 
     assert filled.newest_inputs == rows.newest_inputs
     for speaking in (lambda one: one.speaking_before(HOUR_NS * 100), lambda one: one.speaking_behind(0)):
         assert list(speaking(filled)) == list(speaking(rows))
+
+
+@given(st.lists(st.tuples(STARTS, ROWS), max_size=30), st.lists(st.tuples(STARTS, ROWS), max_size=30))
+def test_rows_that_come_later_and_are_older_are_what_was_not_known(
+    older: list[tuple[int, WindowRow]], newer: list[tuple[int, WindowRow]]
+) -> None:
+    rows, wanted = Rows(), {**dict(older), **dict(newer)}
+    rows.fill(dict(newer))
+    hours: dict[int, dict[int, WindowRow]] = {}
+    for start, row in older:
+        hours.setdefault(start // HOUR_NS, {})[start] = row
+    rows.add_older(PackedRows.of(hour) for hour in hours.values())
+    _agree(rows, wanted)
+    assert rows.newest_inputs == max((start for start, row in wanted.items() if row.inputs), default=None)
+    speaking = [start for start, row in wanted.items() if row.statement is not None]
+    assert list(rows.speaking_behind(-HOUR_NS * 100)) == sorted(speaking)
 
 
 def _agree(rows: Rows, wanted: dict[int, WindowRow]) -> None:

@@ -30,6 +30,9 @@ from gpuledger.processor.topics_read import TopicsReader, announcements
 from gpuledger.processor.window_inputs import inputs_of
 
 LONGEST_WORK_S = 2.0  # then new records have their turn; what is left is gone on with at the next tick
+LOAD_AT_TICK_S = 0.5  # of older rows, while records may come
+LOAD_BESIDE_RECORDS_S = 0.1
+MOST_WAITING_BYTES = 128 << 20  # of a partition, for older rows; as much as a round takes
 # A version is published 60 s before the first window that it holds for: whoever has read the topic since
 # then knows it. The rest of the 60 s is for publishing itself and for clocks that differ.
 KNOWN_AHEAD_NS = 15 * NS_PER_S
@@ -61,13 +64,15 @@ class Engine:
         self._producer = Producer(bus, f"{name}-charges")
         self._registry = SchemaRegistry(bus, self._clock)
         self._dead_letters = DeadLetters(self._producer, self._registry, self._clock, "processor")
-        letters = Letters(self._dead_letters)
+        self._letters = Letters(self._dead_letters)
         self._refusals = Refusals()
         self._topics = TopicsReader(self._reader, self._registry, self._refusals)
-        self._intake = Intake(self._reader, letters, settings)
+        self._intake = Intake(self._reader, self._letters, settings)
         gatherer = Gatherer(inputs_of(self._reader, archive_url), Decoder(self._registry))
         core = core or steady_core()
-        self._rounds = Rounds(settings, gatherer, letters, self._producer, self._registry, self._clock, core)
+        self._rounds = Rounds(
+            settings, gatherer, self._letters, self._producer, self._registry, self._clock, core
+        )
         self._broker_time = BrokerTime(self._reader, self._producer, self._clock)
         self._owned: dict[int, Ownership] = {}
         self._configuration: Configuration | None = None
@@ -99,6 +104,7 @@ class Engine:
             _log.info("assigned anew while taking over")
         self._next_mark_ns = 0
         metrics.PARTITIONS_OWNED.set(len(self._owned))
+        self._show_loading()
 
     def feed(self, assignment: int, records: Sequence[Incoming]) -> Round:
         """Take the next records of the partitions owned, and do all that has become due."""
@@ -106,7 +112,9 @@ class Engine:
             return Round()
         for partition in sorted(self._intake.feed(records, self._owned)):
             self._hear_lives(self._owned[partition].owner)
-        return self._work()
+        done = self._work()
+        self._load(LOAD_BESIDE_RECORDS_S)
+        return done
 
     def tick(self, assignment: int) -> Round:
         """Read what the topics beside the log say, take the time, and do all that has become due."""
@@ -116,8 +124,11 @@ class Engine:
             self._next_mark_ns = self._clock.boot_ns() + int(self._settings.mark_interval_s * NS_PER_S)
             self._announce()
             self._mark()
-            self._refusals.tell(self._owned.values(), self._dead_letters, self._registry)
-        return self._work()
+            if not any(ownership.loading for ownership in self._owned.values()):  # what is told is known
+                self._refusals.tell(self._owned.values(), self._dead_letters, self._registry)
+        done = self._work()
+        self._load(LOAD_AT_TICK_S)
+        return done
 
     def close(self) -> None:
         """Let go of everything."""
@@ -163,6 +174,20 @@ class Engine:
         )
         self._intake.skip_lost(ownership.owner)
         return ownership
+
+    def _load(self, within_s: float) -> None:
+        """Go on with what is loading, for a moment; where too much waits for it, to its end."""
+        end_ns = self._clock.boot_ns() + int(within_s * NS_PER_S)
+        loading = [ownership for ownership in self._owned.values() if ownership.loading]
+        for ownership in loading:
+            hurry = ownership.held_bytes > MOST_WAITING_BYTES
+            while ownership.loading and (hurry or self._clock.boot_ns() < end_ns) and self._is_current():
+                self._letters.bury(ownership.load())
+        if loading:
+            self._show_loading()
+
+    def _show_loading(self) -> None:
+        metrics.PARTITIONS_LOADING.set(sum(bool(ownership.loading) for ownership in self._owned.values()))
 
     def _patiently(self, attempt: Callable[[], T]) -> T:
         return patiently(attempt, self._is_current, self._clock, self._settings.patience_s)

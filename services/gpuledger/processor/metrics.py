@@ -35,6 +35,10 @@ CAUGHT_UP_SECONDS = Gauge(
     ["partition"],
 )
 PARTITIONS_OWNED = Gauge("gpuledger_processor_partitions_owned", "Partitions owned")
+PARTITIONS_LOADING = Gauge(
+    "gpuledger_processor_partitions_loading",
+    "Partitions owned of which older rows are still read; what needs them waits",
+)
 ROUND_SECONDS = Histogram(
     "gpuledger_processor_round_seconds",
     "Seconds from a poll to its acknowledgement",

@@ -14,11 +14,14 @@ from gpuledger.contract.windows import HOUR_NS, hour_start
 from gpuledger.processor.protocol import (
     Batch,
     NodeProgress,
+    PackedRows,
     PartitionOwner,
     Statement,
     WindowRow,
+    Written,
 )
 
+NOT_SAID = -1
 TOLD_CLUSTER = "-"  # no cluster's name: a record that says up to where a topic's refusals are told
 
 
@@ -42,7 +45,8 @@ def hours_to_write(owner: PartitionOwner, batch: Batch) -> Iterator[HourRecord]:
                 rows[start] = row
         through = latest[key] if node.through is None else max(latest[key], node.through)
         record = _hour(key, hour, node.length_ns, through, rows)
-        record.first_window_ns, record.highest_window_ns = node.first, node.newest
+        record.first_window_ns = node.first if node.is_whole else None
+        record.highest_window_ns = node.newest
         record.last_append_ns = node.last_append_ns or 0
         record.opened_from_ns = node.opened_from
         yield record
@@ -142,11 +146,6 @@ _COLUMNS = (
 )
 
 
-def told(records: Iterable[HourRecord]) -> dict[str, int]:
-    """Of each topic beside the log, the offset below which all that was refused is told."""
-    return {r.node: r.closed_through_ns for r in records if r.cluster == TOLD_CLUSTER}
-
-
 def loaded(records: Iterable[HourRecord]) -> list[NodeProgress]:
     """What a new owner learns, from all records in the order of the topic: of a window the last counts."""
     rows: dict[NodeKey, dict[int, WindowRow]] = {}
@@ -165,6 +164,50 @@ def loaded(records: Iterable[HourRecord]) -> list[NodeProgress]:
         NodeProgress(key, rows[key], through, append or None, opened or None, frozenset(keys[key]))
         for key, (through, append, opened) in latest.items()
     ]
+
+
+def written(record: HourRecord) -> Written:
+    """What a record says; its windows as they are packed, never as objects."""
+    return Written(
+        NodeKey(record.cluster, record.node),
+        record.hour_start_ns,
+        _packed(record),
+        record.closed_through_ns,
+        record.last_append_ns or None,
+        record.opened_from_ns or None,
+    )
+
+
+def _packed(record: HourRecord) -> PackedRows | None:
+    starts = record.window_start_ns
+    if not starts.size:
+        return None
+    columns = {name: getattr(record, name) for name in _COLUMNS}
+    if not columns["input_bytes"].size:  # a writer that did not count bytes yet
+        columns["input_bytes"] = np.zeros_like(starts)
+    order = np.argsort(starts, kind="stable")
+    if np.any(np.diff(order) != 1):
+        columns = {name: values[order] for name, values in columns.items()}
+    goodbye = columns["goodbye"] != 0
+    keyframe = columns["keyframe_offset"]
+    said = (keyframe >= 0) | goodbye
+    return PackedRows(
+        columns["window_start_ns"],
+        (
+            columns["generation"],
+            columns["inputs"],
+            columns["lowest_offset"],
+            columns["highest_offset"],
+            columns["alive_ns"],
+            columns["input_bytes"],
+            said.astype(np.int64),
+            keyframe,
+            np.where(said, columns["layout"], NOT_SAID),
+            goodbye.astype(np.int64),
+            np.where(goodbye, columns["goodbye_append_ns"], NOT_SAID),
+        ),
+        record.layouts,
+    )
 
 
 def _rows(record: HourRecord) -> Iterator[tuple[int, WindowRow]]:

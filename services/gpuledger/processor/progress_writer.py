@@ -12,7 +12,7 @@ from gpuledger.contract.records import encode, record_name
 from gpuledger.contract.windows import HOUR_NS
 from gpuledger.contract.wire import frame
 from gpuledger.processor.progress import halves, hours_to_write, progress_key
-from gpuledger.processor.protocol import Batch, NodeProgress, NodeState, PartitionOwner
+from gpuledger.processor.protocol import Batch, NodeHistory, NodeState, PartitionOwner
 
 RECORD_BYTES = 4 << 20  # half of what a record may have; an hour that needs more is written in parts
 
@@ -20,11 +20,14 @@ RECORD_BYTES = 4 << 20  # half of what a record may have; an hour that needs mor
 class ProgressWriter:
     """Knows which records of gpu.progress there are of one partition. Owned by the engine's thread."""
 
-    def __init__(self, progress: Iterable[NodeProgress] = ()) -> None:
+    def __init__(self) -> None:
         self._starts: dict[NodeKey, set[int]] = defaultdict(set)
         self._trimmed_before = 0
-        for entry in progress:
-            self._starts[entry.node].update(entry.keys)
+
+    def know(self, histories: Iterable[NodeHistory]) -> None:
+        """These are there, written by earlier owners."""
+        for history in histories:
+            self._starts[history.node].update(history.keys)
 
     def records(
         self, owner: PartitionOwner, batch: Batch, registry: SchemaRegistry
@@ -38,7 +41,7 @@ class ProgressWriter:
                     progress_key(key, part.hour_start_ns),
                     frame(register(registry, record_name(part)), body),
                 )
-        if owner.open_from_ns > self._trimmed_before:
+        if owner.is_whole and owner.open_from_ns > self._trimmed_before:
             self._trimmed_before = owner.open_from_ns
             yield from self._tombstones(owner)
 

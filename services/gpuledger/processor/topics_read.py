@@ -112,6 +112,18 @@ class TopicsReader:
             if record is not None:
                 yield record
 
+    def progress_bounds(self, partition: int) -> tuple[int, int]:
+        """The first offset of gpu.progress that is still there, and the one behind the last."""
+        return self._reader.bounds(topics.PROGRESS, partition)
+
+    def progress_between(self, partition: int, first: int, end: int) -> list[Incoming]:
+        """What of gpu.progress lies in [first, end), read committed."""
+        return list(self._reader.read_range(topics.PROGRESS, partition, first, end - 1))
+
+    def progress_in(self, message: Incoming) -> NodeProgress | None:
+        """The record; None where it is a tombstone, or was refused."""
+        return self._read(NodeProgress, message)
+
     def _known_generations(self) -> dict[int, Generation]:
         """Those that pin versions which are there; the others wait for theirs."""
         known = {}

@@ -6,22 +6,25 @@ It carries out the very effects that the Kafka shell carries out, and may be sto
 from __future__ import annotations
 
 from collections.abc import Generator
+from random import Random
 from typing import TYPE_CHECKING
 
 from gpuledger.contract.errors import Fenced
-from gpuledger.contract.identity import NodeKey
 from gpuledger.processor.protocol import (
     Acknowledge,
     Gather,
+    History,
     LogRecord,
     NodeProgress,
+    PackedRows,
     PartitionOwner,
     Progress,
     Publish,
     Reading,
+    Written,
     work,
 )
-from tests.support.protocol_world.scale import GRID, HOUR_NS, ns
+from tests.support.protocol_world.scale import GRID, HOUR_NS, NODES, ns
 
 if TYPE_CHECKING:
     from tests.support.protocol_world.world import World
@@ -38,6 +41,9 @@ class Worker:
         self._world = world
         self._lives_read = 0
         self._generations_read = 0
+        self._history = History(HOUR_NS)
+        self._older: list[Written] = []  # what was written before all that is known, the latest at the end
+        self._pace = Random(f"{world.seed} {name}")  # its own: else all else would happen otherwise
 
     def _life(self) -> Generator[None, None, None]:
         world, switches, random = self._world, self._world.switches, self._world.random
@@ -53,17 +59,24 @@ class Worker:
         yield
         self._lives_read = len(world.lives)
         self._generations_read = len(world.generations)
+        self._older = _written(progress)
+        self._load(self._pace.randint(0, len(self._older)))
         owner = PartitionOwner(
             0,
             position,
             lambda cluster: GRID,
             world.faults.rules,
-            progress=_loaded(progress),
+            progress=self._history.recent() if self._older else (),
             lifetimes=world.lives[: self._lives_read],
             announcements=world.generations[: self._generations_read],
+            whole=False,
         )
+        self._learn(owner)
         yield
         while True:
+            if not owner.is_whole and self._pace.random() < 0.3:
+                self._load(self._pace.randint(1, 4))
+                self._learn(owner)
             if owner.position < len(world.records) and random.random() < 0.8:
                 record = world.records[owner.position]
                 outcome = owner.read(hidden(record))
@@ -94,6 +107,16 @@ class Worker:
             if not alive:
                 world.workers.remove(self)
                 return
+
+    def _load(self, count: int) -> None:
+        for _ in range(min(count, len(self._older))):
+            self._history.take(self._older.pop())
+
+    def _learn(self, owner: PartitionOwner) -> None:
+        if not self._older:
+            too_old = owner.complete(self._history.nodes())
+            self._world.dead_letters.update(record.offset for record in too_old)
+            self._world.log(f"{self.name} knows all, {len(too_old)} records are too old")
 
     def _read_lives(self, owner: PartitionOwner) -> None:
         for key, life in self._world.lives[self._lives_read :]:
@@ -156,25 +179,32 @@ def hidden(record: LogRecord) -> LogRecord:
     return record._replace(readable=True, layout=None)
 
 
-def _loaded(progress: list[NodeProgress]) -> list[NodeProgress]:
-    """Compacted: of each node the rows of the latest write of each hour, without those given up."""
-    nodes: dict[NodeKey, list[NodeProgress]] = {}
+def _written(progress: list[NodeProgress]) -> list[Written]:
+    """As the topic has it, in its order: hours that were given up are gone."""
+    kept = {node: _kept([entry for entry in progress if entry.node == node]) for node in NODES}
+    found = []
     for entry in progress:
-        nodes.setdefault(entry.node, []).append(entry)
-    return [_compacted(node, entries) for node, entries in nodes.items()]
+        hour = next(start - start % HOUR_NS for start in entry.rows)
+        rows = {start: row for start, row in entry.rows.items() if start in kept[entry.node]}
+        packed = PackedRows.of(rows) if rows else None
+        said = entry.through_ns, entry.last_append_ns, entry.opened_from_ns
+        found.append(Written(entry.node, hour, packed, *said))
+    return found
 
 
-def _compacted(node: NodeKey, entries: list[NodeProgress]) -> NodeProgress:
+def _kept(entries: list[NodeProgress]) -> set[int]:
+    """The windows of which a row is still there."""
     rows = {start: row for entry in entries for start, row in entry.rows.items()}
     opened_from = max((e.opened_from_ns for e in entries if e.opened_from_ns is not None), default=None)
-    if opened_from is not None:
-        old = [start for start in rows if start < opened_from]
-        spoken = max((start for start in old if rows[start].statement is not None), default=None)
-        for start in old:
-            if spoken is None or start // HOUR_NS != spoken // HOUR_NS:
-                del rows[start]
-    append_ns = max((e.last_append_ns for e in entries if e.last_append_ns is not None), default=None)
-    return NodeProgress(node, rows, max(e.through_ns for e in entries), append_ns, opened_from)
+    if opened_from is None:
+        return set(rows)
+    old = [start for start in rows if start < opened_from]
+    spoken = max((start for start in old if rows[start].statement is not None), default=None)
+    return {
+        start
+        for start in rows
+        if start >= opened_from or (spoken is not None and start // HOUR_NS == spoken // HOUR_NS)
+    }
 
 
 __all__ = ["Fenced", "Worker", "hidden"]

@@ -39,6 +39,7 @@ class World:
     def __init__(self, seed: int, switches: Switches | None = None, faults: Faults | None = None) -> None:
         self.switches = switches or Switches()
         self.faults = faults or Faults()
+        self.seed = seed
         self.random = Random(seed)
         self.now = 0
         self.records: list[LogRecord] = []

@@ -4,8 +4,10 @@
 commits windows; ``work`` is the order in which a shell must carry that out.
 """
 
+from gpuledger.processor.protocol.history import History, NodeHistory, Written
 from gpuledger.processor.protocol.inputs import distinct, label_of, refused, statement_of, usable
 from gpuledger.processor.protocol.node import NodeState
+from gpuledger.processor.protocol.packed import PackedRows
 from gpuledger.processor.protocol.partition import MAX_WINDOWS_PER_ROUND, OffsetGap, PartitionOwner
 from gpuledger.processor.protocol.values import (
     Announcement,
@@ -33,12 +35,15 @@ __all__ = [
     "Decision",
     "Effect",
     "Gather",
+    "History",
     "Label",
     "Lifetime",
     "LogRecord",
+    "NodeHistory",
     "NodeProgress",
     "NodeState",
     "OffsetGap",
+    "PackedRows",
     "PartitionOwner",
     "Progress",
     "Publish",
@@ -48,6 +53,7 @@ __all__ = [
     "Statement",
     "WindowRow",
     "WindowTask",
+    "Written",
     "distinct",
     "label_of",
     "offsets",

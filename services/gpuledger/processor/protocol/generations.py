@@ -28,3 +28,14 @@ class Generations:
                     continue
                 greatest = number
         return greatest
+
+    def greatest(self, cluster: str, start_ns: int, end_ns: int) -> int:
+        """The greatest generation whose range touches [start_ns, end_ns); 0 where there is none."""
+        return max(
+            (
+                number
+                for number, from_ns, to_ns, clusters in self.announced
+                if from_ns < end_ns and start_ns < to_ns and (not clusters or cluster in clusters)
+            ),
+            default=0,
+        )

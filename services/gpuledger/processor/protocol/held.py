@@ -62,6 +62,11 @@ class HeldRecords:
         if not window.records:
             del self._windows[start]
 
+    def take_all(self, start: int) -> list[LogRecord]:
+        """Stop holding the records of a window; they are returned."""
+        window = self._windows.pop(start, None)
+        return [] if window is None else list(window.records.values())
+
     def starts(self) -> Iterable[int]:
         """The windows that records are held of."""
         return self._windows.keys()

@@ -10,9 +10,11 @@ from gpuledger.contract.windows import WindowGrid
 from gpuledger.processor.protocol.closing import closing
 from gpuledger.processor.protocol.generations import Generations
 from gpuledger.processor.protocol.held import HeldRecords
+from gpuledger.processor.protocol.history import NodeHistory
 from gpuledger.processor.protocol.inputs import is_full
 from gpuledger.processor.protocol.lifetimes import Lifetimes
-from gpuledger.processor.protocol.rows import Rows
+from gpuledger.processor.protocol.outdated import gaps, outdated, outlived
+from gpuledger.processor.protocol.rows import Rows, latest
 from gpuledger.processor.protocol.values import (
     Lifetime,
     LogRecord,
@@ -24,11 +26,13 @@ from gpuledger.processor.protocol.values import (
     WindowRow,
 )
 
+NOTHING_KNOWN = 1 << 62  # later than any window
+
 
 class NodeState:
     """What the owner of a partition holds of one of its nodes. Windows are named by their start."""
 
-    def __init__(self, key: NodeKey, grid: WindowGrid, rules: Rules) -> None:
+    def __init__(self, key: NodeKey, grid: WindowGrid, rules: Rules, known_from: int | None = None) -> None:
         self.key = key
         self.grid = grid
         self.length_ns = grid.length_ns
@@ -43,6 +47,7 @@ class NodeState:
         self._first_read: int | None = None
         self._restate: set[int] = set()  # windows closed (or passed) that must be computed again
         self._gaps_due = False  # windows may have been passed without being charged
+        self._known_from = known_from  # what is older waits for its rows; None: nothing does
 
     def load(self, progress: NodeProgress, generations: Generations) -> None:
         """Take over what an earlier owner wrote; before the first record, after the lifetimes."""
@@ -54,7 +59,28 @@ class NodeState:
                 self.newest = start if self.newest is None else max(self.newest, start)
         self._first_read = min(progress.rows, default=None)
         self.last_append_ns = progress.last_append_ns
-        self._review(progress.rows.items(), generations)
+        self._known_from = progress.since_ns
+        self.review(generations)
+
+    def complete(self, history: NodeHistory | None, generations: Generations) -> list[LogRecord]:
+        """Take what was not there at first; None: there is nothing.
+
+        The records that are returned were held of windows that had been given up: they are too old.
+        """
+        self._known_from = None
+        hours = () if history is None else history.hours
+        if history is not None:
+            self.through = latest(self.through, history.through_ns)
+            self.opened_from = latest(self.opened_from, history.opened_from_ns)
+            self.last_append_ns = latest(self.last_append_ns, history.last_append_ns)
+            self.newest = latest(self.newest, *(packed.newest_keyframe for packed in hours))
+        given_up = [start for start in self.held.starts() if not self._is_opened(start)]
+        too_old = [record for start in given_up for record in self.held.take_all(start)]
+        firsts = chain(self.held.starts(), (packed.starts[0] for packed in hours))
+        self._first_read = min(firsts, default=None)
+        self.rows.add_older(hours)
+        self.review(generations)
+        return too_old
 
     def state_life(self, life: Lifetime) -> None:
         """gpu.nodes states a life; windows already charged in another belief are computed again."""
@@ -62,20 +88,12 @@ class NodeState:
         self.lifetimes = before.with_life(life)
         if self.lifetimes == before:
             return
-        for start, row in self.rows.items():
-            if self._outlived(start, row) and self._is_opened(start):
-                self._restate.add(start)
+        self._restate.update(filter(self._is_opened, outlived(self)))
         self._gaps_due = True
 
     def review(self, generations: Generations) -> None:
         """Find every closed window whose recorded generation or life is not the present one."""
-        self._review(self.rows.items(), generations)
-
-    def _review(self, rows: Iterable[tuple[int, WindowRow]], generations: Generations) -> None:
-        for start, row in rows:
-            outdated = row.generation < generations.of(self.key.cluster, start)
-            if (outdated or self._outlived(start, row)) and self._is_opened(start):
-                self._restate.add(start)
+        self._restate.update(filter(self._is_opened, outdated(self, generations)))
         self._gaps_due = True
 
     def read(self, record: LogRecord) -> Reading:
@@ -104,6 +122,8 @@ class NodeState:
 
         What of the node's life is never charged for that is returned.
         """
+        if not self.is_whole:
+            return None  # which windows have rows is not known
         begin = self.first if self.opened_from is None else self.opened_from
         start = min(start, self._step_of(min(self.held.starts(), default=start)))
         skipped = None
@@ -121,12 +141,15 @@ class NodeState:
         records of all that is planned, though one window is always planned. The windows that speak from one
         with late records are restated with it.
         """
-        if self._gaps_due:
-            self._find_gaps()
+        if not self.is_whole and self.through is None:
+            return []  # an earlier owner may have closed windows of it
+        if self._gaps_due and self.is_whole:
+            self._gaps_due = False
+            self._restate.update(gaps(self))
         planned: set[int] = set()
         left_bytes = size_bytes
-        late = sorted(start for start in self.held.starts() if self.is_passed(start))
-        again = sorted(self._restate.difference(late))[:limit]
+        late = sorted(filter(self._is_known, filter(self.is_passed, self.held.starts())))
+        again = sorted(filter(self._is_known, self._restate.difference(late)))[:limit]
         for start in chain(islice(closing(self, caught_up_ns), limit), late, again):
             if planned and left_bytes <= 0:
                 break
@@ -168,6 +191,11 @@ class NodeState:
         self.held.drop(start, finished)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all that an earlier owner wrote is there."""
+        return self._known_from is None
+
+    @property
     def first(self) -> int | None:
         """The first window of the node's life: that of the launch or of the first record."""
         launched = self.lifetimes.launched_ns
@@ -188,6 +216,9 @@ class NodeState:
     def is_passed(self, start: int) -> bool:
         """Whether a window was closed, or passed as none of the node's life."""
         return self.through is not None and start <= self.through
+
+    def _is_known(self, start: int) -> bool:
+        return self._known_from is None or start >= self._known_from
 
     def _tells(self, statement: Statement | None) -> bool:
         return statement is not None and (statement.has_keyframe or not self.lifetimes.stated)
@@ -214,25 +245,6 @@ class NodeState:
         for behind in range(start + self.length_ns, end, self.length_ns):
             if behind in self.rows and behind not in self.held:
                 yield behind
-
-    def _outlived(self, start: int, row: WindowRow) -> bool:
-        alive_ns = self.alive_ns(start)
-        whole = (-1, self.length_ns)
-        same_charge = row.inputs > 0 and alive_ns in whole and row.alive_ns in whole
-        return alive_ns != row.alive_ns and not same_charge
-
-    def _find_gaps(self) -> None:
-        """Windows that were passed without being charged, since the node's life began earlier than known."""
-        self._gaps_due = False
-        first = self.first
-        if first is None or self.through is None:
-            return
-        known = set(self.rows.starts())
-        for start in range(max(first, self.opened_from or first), self.through, self.length_ns):
-            if start in known:
-                continue
-            if not self.lifetimes.stated or self.alive_ns(start) or self.precedes_launch(start):
-                self._restate.add(start)
 
     def _never_charged(self, begin: int, end: int) -> Skipped | None:
         """Of the windows in [begin, end), those of the node's life that have neither row nor record."""

@@ -11,8 +11,9 @@ from gpuledger.contract.errors import GpuledgerError
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.windows import WindowGrid
 from gpuledger.processor.protocol.generations import Generations
+from gpuledger.processor.protocol.history import NodeHistory
 from gpuledger.processor.protocol.inputs import is_out_of_time
-from gpuledger.processor.protocol.node import NodeState
+from gpuledger.processor.protocol.node import NOTHING_KNOWN, NodeState
 from gpuledger.processor.protocol.settle import settle_node
 from gpuledger.processor.protocol.values import (
     Announcement,
@@ -48,7 +49,10 @@ class PartitionOwner:
         progress: Iterable[NodeProgress] = (),
         lifetimes: Iterable[tuple[NodeKey, Lifetime]] = (),
         announcements: Iterable[Announcement] = (),
+        whole: bool = True,
     ) -> None:
+        """``whole``: ``progress`` is all there is; else ``complete`` follows, and till then what needs more
+        than it knows waits."""
         self.partition = partition
         self.nodes: dict[NodeKey, NodeState] = {}
         self._rules = rules or Rules()
@@ -62,15 +66,39 @@ class PartitionOwner:
         self._mark: tuple[int, int] | None = None
         self._changed: set[NodeKey] = set()
         self._open_from = -1 << 62  # start of the oldest window that is opened without a record
+        self._read_to_ns = -1 << 62  # broker time; while older rows are missing nothing is given up by it
         self._skipped: list[Skipped] = []
+        self._whole = whole
         for announcement in announcements:
             self._generations = self._generations.with_announcement(announcement)
         for key, life in lifetimes:
             self._node(key).state_life(life)
         for loaded in progress:
             self._node(loaded.node).load(loaded, self._generations)
-            self._pass_time(loaded.last_append_ns or 0)
+            self._give_up(loaded.last_append_ns or 0)
         self._changed.update(self.nodes)
+
+    def complete(self, histories: Iterable[NodeHistory]) -> list[LogRecord]:
+        """All else that gpu.progress holds: nothing waits any more.
+
+        The records that are returned are finished: they are too old, which was not known when they were read.
+        """
+        self._whole = True
+        found = {history.node: history for history in histories}
+        too_old: list[LogRecord] = []
+        for key in {*self.nodes, *found}:
+            history = found.get(key)
+            too_old += self._node(key).complete(history, self._generations)
+            if history is not None:
+                self._give_up(history.last_append_ns or 0)
+        self._finished.update(record.offset for record in too_old)
+        self._changed.update(self.nodes)
+        return too_old
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that gpu.progress holds is there."""
+        return self._whole
 
     @property
     def position(self) -> int:
@@ -171,6 +199,7 @@ class PartitionOwner:
             if not starts:
                 self._changed.discard(key)
             tasks += [_task(node, start) for start in starts]
+        self._pass_time(self._read_to_ns)  # behind what was due when all became known
         return tasks
 
     def settle(
@@ -231,6 +260,11 @@ class PartitionOwner:
 
     def _pass_time(self, now_ns: int) -> None:
         """The log has been read up to that broker time, and no further: what is too old goes by it."""
+        self._read_to_ns = max(self._read_to_ns, now_ns)
+        if self._whole:
+            self._give_up(self._read_to_ns)
+
+    def _give_up(self, now_ns: int) -> None:
         open_from = self._rules.open_from(now_ns)
         if open_from > self._open_from:
             self._open_from = open_from
@@ -254,7 +288,8 @@ class PartitionOwner:
     def _node(self, key: NodeKey) -> NodeState:
         node = self.nodes.get(key)
         if node is None:
-            node = self.nodes[key] = NodeState(key, self._grid_of(key.cluster), self._rules)
+            known_from = None if self._whole else NOTHING_KNOWN
+            node = self.nodes[key] = NodeState(key, self._grid_of(key.cluster), self._rules, known_from)
         return node
 
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
+
+import numpy as np
 
 from gpuledger.contract.windows import HOUR_NS
 from gpuledger.processor.protocol.packed import PackedRows
 from gpuledger.processor.protocol.values import WindowRow
 
 OPEN_HOURS = 3  # of a node, as objects: the one that runs, the one before, and one that is restated
+
+
+def latest(*starts: int | None) -> int | None:
+    """The highest of those that are known."""
+    return max((start for start in starts if start is not None), default=None)
 
 
 class Rows:
@@ -31,8 +38,8 @@ class Rows:
         hour = self._hour(start)
         before = hour.get(start)
         hour[start] = row
-        if row.inputs and (self.newest_inputs is None or start > self.newest_inputs):
-            self.newest_inputs = start
+        if row.inputs:
+            self.newest_inputs = latest(self.newest_inputs, start)
         spoke = before is not None and before.statement is not None
         if spoke != (row.statement is not None):
             at = bisect_left(self._speaking, start)
@@ -50,6 +57,24 @@ class Rows:
         self._speaking = array("q", [start for start in starts if rows[start].statement is not None])
         self.newest_inputs = max((start for start in starts if rows[start].inputs), default=None)
 
+    def add_older(self, hours: Iterable[PackedRows]) -> None:
+        """Hours as they were written earlier than all that is here: of a window they have what is not known.
+
+        None of them reaches from one hour into the next.
+        """
+        speaking = [np.array(self._speaking, np.int64)]
+        for packed in hours:
+            if all(start in self for start in packed.starts):
+                continue
+            number = packed.starts[0] // HOUR_NS
+            if self._hour_size(number):
+                newer = self._taken(number)
+                packed = PackedRows.of({**packed.unpack(), **newer})
+            self._packed[number] = packed
+            speaking.append(np.array(packed.speaking, np.int64))
+            self.newest_inputs = latest(self.newest_inputs, packed.newest_inputs)
+        self._speaking = array("q", np.unique(np.concatenate(speaking)).tobytes())
+
     def trim(self, before: int) -> None:
         """Forget the windows before that one, but for the last that states something."""
         spoken = bisect_left(self._speaking, before)
@@ -58,19 +83,22 @@ class Rows:
             rows = self._taken(number)
             left = {start: row for start, row in rows.items() if start >= before or start == kept}
             if left:
-                self._packed[number] = PackedRows(left)
+                self._packed[number] = PackedRows.of(left)
         del self._speaking[: max(0, spoken - 1)]
 
     def get(self, start: int) -> WindowRow | None:
         """The row of a window; None where it is not closed."""
         return self._hour(start).get(start) if start in self else None
 
-    def items(self) -> Iterator[tuple[int, WindowRow]]:
-        """Every window and its row, in no order."""
+    def items(
+        self, wanted: Callable[[PackedRows], bool] = lambda packed: True
+    ) -> Iterator[tuple[int, WindowRow]]:
+        """Every window and its row, in no order; of packed hours those that are ``wanted``."""
         for rows in list(self._open.values()):
             yield from list(rows.items())
         for packed in list(self._packed.values()):
-            yield from packed.unpack().items()
+            if wanted(packed):
+                yield from packed.unpack().items()
 
     def starts(self) -> Iterator[int]:
         """Every window, in no order."""
@@ -78,6 +106,10 @@ class Rows:
             yield from rows
         for packed in self._packed.values():
             yield from packed.starts
+
+    def is_whole(self, hour_ns: int, windows: int) -> bool:
+        """Whether all of the ``windows`` of the hour that begins there have a row."""
+        return self._hour_size(hour_ns // HOUR_NS) == windows
 
     def speaking_before(self, start: int) -> Iterator[int]:
         """Earlier windows that state something, the nearest first."""
@@ -113,12 +145,19 @@ class Rows:
         self._pack_oldest()
         return rows
 
+    def _hour_size(self, number: int) -> int:
+        rows = self._open.get(number)
+        if rows is not None:
+            return len(rows)
+        packed = self._packed.get(number)
+        return 0 if packed is None else len(packed.starts)
+
     def _pack_oldest(self) -> None:
         if len(self._open) > OPEN_HOURS:
             oldest = next(iter(self._open))
             left = self._open.pop(oldest)
             if left:
-                self._packed[oldest] = PackedRows(left)
+                self._packed[oldest] = PackedRows.of(left)
 
     def _taken(self, number: int) -> dict[int, WindowRow]:
         """The rows of an hour, neither open nor packed any more."""

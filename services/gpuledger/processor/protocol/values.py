@@ -159,6 +159,7 @@ class NodeProgress:
     last_append_ns: int | None = None  # of the latest record read
     opened_from_ns: int | None = None  # windows before it are opened no more; None: none is given up
     keys: frozenset[int] = frozenset()  # starts of the records of gpu.progress that hold the rows
+    since_ns: int | None = None  # nothing that is older is there yet; None: all is
 
 
 @dataclass(frozen=True, slots=True)
