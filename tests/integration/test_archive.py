@@ -32,6 +32,7 @@ from gpuledger.contract.errors import Refused
 from gpuledger.contract.identity import NodeKey
 from tests.support.children import asked_to_end, tied
 from tests.support.fleet import WINDOW_NS, Node, Sender, read_all, recent_start
+from tests.support.kafka import await_marks
 from tests.support.waiting import until
 
 KILLS = 4
@@ -118,6 +119,7 @@ def test_every_record_is_archived_once_under_kill_9(
     process = archiving(own_bus, store.url)
     send(5)
     until(lambda: archived(store) == (KILLS * 10 + 5) * len(nodes) * 3)
+    until(lambda: chain_of(store, topics.PRICES, 0).end)
     assert asked_to_end(process) == 0
     assert_equal(own_bus, store)
     assert sum(commits(store)) > KILLS
@@ -159,6 +161,7 @@ def test_marks_of_transactions_are_no_holes_and_another_cluster_is_refused(
     with TransactionalProducer(own_bus, "test", "archive-test") as producer:
         for number in range(3):
             producer.commit([Outgoing(topics.DEAD_LETTERS, b"a/n", b"%d" % number, (("h", None),), 1)])
+    await_marks(own_bus, "archive-test")
     archiver = Archiver(own_bus, store, SystemClock())
     assert archiver.run(lambda: False, once=True).records == 3
     archiver.close()

@@ -26,7 +26,8 @@ def test_what_was_archived_is_counted(own_bus: BusSettings, sender: Sender, tmp_
         "GPULEDGER_KAFKA_BOOTSTRAP": own_bus.kafka_bootstrap,
         "GPULEDGER_REGISTRY_URL": own_bus.registry_url,
     }
-    with subprocess.Popen(tied([*command, "--metrics-port", str(port)]), env=environment) as process:
+    process = subprocess.Popen(tied([*command, "--metrics-port", str(port)]), env=environment)
+    try:
 
         def metrics() -> dict[str, float]:
             try:
@@ -43,4 +44,6 @@ def test_what_was_archived_is_counted(own_bus: BusSettings, sender: Sender, tmp_
         until(lambda: metrics().get('gpuledger_archive_records_total{topic="gpu.telemetry"}', 0) >= len(sent))
         assert metrics()['gpuledger_archive_commits_total{topic="gpu.telemetry"}'] >= 1
         assert metrics()["gpuledger_archive_away"] == 0
-        process.terminate()
+    finally:
+        process.kill()
+        process.wait()

@@ -14,7 +14,7 @@ from gpuledger.bus import BusSettings, apply_topics, partition_for_node
 from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import NodeLifetime
 from gpuledger.localstack import Kafka, Registry
-from tests.support.children import asked_to_end
+from tests.support.children import asked_to_end, tied
 from tests.support.kafka import STACK_DIRECTORY
 from tests.support.kube_api import NODES, KubeApi, node
 from tests.support.telemetry import ROOT, lifetimes
@@ -50,7 +50,7 @@ def start(broker: Kafka, registry: Registry, tmp_path: Path) -> Iterator[Start]:
         command = [sys.executable, "-m", "gpuledger", "inventory", "run", "--cluster", "test", *bus, *options]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "services")}
         with (tmp_path / "inventory.log").open("ab") as log:
-            process = subprocess.Popen(command, stderr=log, cwd=ROOT, env=environment)
+            process = subprocess.Popen(tied(command), stderr=log, cwd=ROOT, env=environment)
         running.append(process)
         return process
 
