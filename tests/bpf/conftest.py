@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from gpuledger.agent.probes import LoaderKind, ProbeSource
+from gpuledger.agent.probes import LoaderKind, ProbeSource, finder
 from gpuledger.agent.probes.compile import compile_object
-from tests.bpf.workbench import LOADERS, Bench, Pod, build, pod
+from gpuledger.agent.probes.mappings import MappingWatch
+from tests.bpf.workbench import LOADERS, ROOMY_PAGES, Bench, Pod, build, pod
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,8 +26,12 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 @pytest.fixture(scope="session", params=LOADERS)
 def shared_source(bench: Bench, request: pytest.FixtureRequest, _compiled: None) -> Iterator[ProbeSource]:
+    """It hears of mappings however many programs of other tests begin at once; what a full ring leads to is
+    for tests of its own."""
     source = ProbeSource(loader=LoaderKind(request.param))
-    source.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finder, "MappingWatch", partial(MappingWatch, ring_pages=ROOMY_PAGES))
+        source.start()
     source.preattach(bench.library)
     yield source
     source.close()

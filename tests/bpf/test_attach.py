@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -16,19 +14,24 @@ import pytest
 from gpuledger.agent.probes import Limits, ProbeSource
 from gpuledger.agent.probes.bcc import BccLoader
 from gpuledger.agent.probes.libbpf import LibbpfLoader
-from gpuledger.agent.probes.libraries import LibraryScanner
+from gpuledger.agent.probes.libraries import LibraryScanner, library_file
 from gpuledger.agent.probes.source import RELEASE_AFTER_SCANS
 from gpuledger.contract.errors import BadRecord, Unsupported
 from gpuledger.contract.operations import Operation
-from tests.bpf.workbench import Bench, Running, compile_c, events_of, run, started
+from tests.bpf.workbench import Bench, Running, compile_c, events_of, mounted, run, started
+from tests.support.waiting import until
 
 ROUNDS = 23
 ATTACHED_LIBRARIES = 3
-BUSY_S = 0.05  # by then a process that was told to go on calls without pause
 
 
-def attached_files(source: ProbeSource) -> set[int]:
-    return {report.inode for report in source.probes()}
+def attached_files(source: ProbeSource) -> set[tuple[int, int]]:
+    return {(report.device, report.inode) for report in source.probes()}
+
+
+def key(file: Path) -> tuple[int, int]:
+    """What names a file; its inode alone may be another's on another file system."""
+    return library_file(file).key
 
 
 def loop(bench: Bench, rounds: int = ROUNDS, *, wait: bool = False) -> list[str]:
@@ -46,7 +49,7 @@ def test_a_library_that_a_running_process_has_mapped_is_found(
     with Running(loop(bench, wait=True), tmp_path) as running:
         assert running.line() == "waiting"
         assert source.refresh() >= 1
-        assert library.stat().st_ino in attached_files(source)
+        assert key(library) in attached_files(source)
         running.finish()
         assert launches(source, running.pid) == 2 * ROUNDS
 
@@ -58,19 +61,21 @@ def test_a_library_loaded_after_the_first_look_is_found_by_the_next(
     with Running([bench.program("late"), library, str(ROUNDS)], tmp_path) as running:
         assert running.line() == "ready"
         source.refresh()
-        assert library.stat().st_ino not in attached_files(source)
+        assert key(library) not in attached_files(source)
         running.go_on()
         assert running.line() == "loaded"
         source.refresh()
-        assert library.stat().st_ino in attached_files(source)
+        assert key(library) in attached_files(source)
         running.finish()
         assert len(events_of(source, running.pid)) == ROUNDS
 
 
-def test_a_quiet_machine_is_not_read_again() -> None:
+def test_a_process_that_maps_nothing_new_is_not_read_again(bench: Bench) -> None:
     scanner = LibraryScanner()
-    scanner.scan()
-    assert not [mapping for mapping in scanner.scan() if mapping.pid == os.getpid()]
+    with Running(loop(bench, wait=True), bench.directory) as running:
+        assert running.line() == "waiting"
+        found = [[one.file.key for one in scanner.scan() if one.pid == running.pid] for _ in range(2)]
+    assert found == [[key(bench.library)], []]
 
 
 def test_two_names_of_one_file_count_once(source: ProbeSource, bench: Bench, tmp_path: Path) -> None:
@@ -89,7 +94,6 @@ def test_two_names_of_one_file_count_once(source: ProbeSource, bench: Bench, tmp
 def test_one_file_below_two_overlays_counts_once(bench: Bench, tmp_path: Path) -> None:
     bench.copy_library(tmp_path / "image")
     with overlay(tmp_path, "one") as one, overlay(tmp_path, "two") as two, started() as source:
-        source.set_tally_rate(None)
         source.preattach(one / "libcuda.so.1")
         source.preattach(two / "libcuda.so.1")
         pid, out = run([bench.program("calls")], two)
@@ -110,11 +114,11 @@ def test_a_library_that_nobody_has_any_more_is_let_go(bench: Bench, tmp_path: Pa
             assert running.line() == "waiting"
             for _ in range(RELEASE_AFTER_SCANS + 5):
                 source.refresh()
-            assert library.stat().st_ino in attached_files(source)
+            assert key(library) in attached_files(source)
         for _ in range(RELEASE_AFTER_SCANS + 5):
             source.refresh()
-        assert library.stat().st_ino not in attached_files(source)
-        assert bench.library.stat().st_ino in attached_files(source)
+        assert key(library) not in attached_files(source)
+        assert key(bench.library) in attached_files(source)
 
 
 def test_a_file_that_was_refused_is_reported_as_long_as_somebody_has_it(tmp_path: Path) -> None:
@@ -141,12 +145,8 @@ def overlay(below: Path, name: str) -> Iterator[Path]:
     for part in ("upper", "work", "merged"):
         (place / part).mkdir(parents=True)
     options = f"lowerdir={below}/image,upperdir={place}/upper,workdir={place}/work"
-    merged = place / "merged"
-    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=True)
-    try:
+    with mounted(place / "merged", "-t", "overlay", "overlay", "-o", options) as merged:
         yield merged
-    finally:
-        subprocess.run(["umount", merged], check=True)
 
 
 def test_what_a_library_does_not_export_is_reported(source: ProbeSource, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_mapped_file_that_is_no_library_is_reported_and_not_tried_again(
     with false.open("rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, protection):
         source.refresh()
         source.refresh()
-    [report] = [r for r in source.probes() if r.inode == false.stat().st_ino]
+    [report] = [r for r in source.probes() if (r.device, r.inode) == key(false)]
     assert report.attached == ()
     assert "ELF" in report.error
 
@@ -215,7 +215,6 @@ def test_closing_detaches_and_leaves_no_descriptor(bench: Bench, tmp_path: Path)
     library = bench.copy_library(tmp_path)
     before = descriptors()
     with started() as source:
-        source.set_tally_rate(None)
         source.preattach(library)
         pid, out = run([bench.program("calls")], tmp_path)
         assert len(events_of(source, pid)) == len(out.splitlines())
@@ -251,15 +250,25 @@ def test_attaching_to_a_library_in_the_midst_of_calls_loses_none(
         for number in range(ATTACHED_LIBRARIES):
             place = tmp_path / str(number)
             library = bench.copy_library(place)
-            endless = [str(bench.program(program)), "10000000", "1", "wait"]
+            endless = [str(bench.program(program)), str(2**31 - 1), "1", "wait"]
             running = stack.enter_context(Running(endless, place))
             assert running.line() == "waiting"
-            running.go_on()
-            time.sleep(BUSY_S)
-            source.preattach(library)
-            time.sleep(BUSY_S)  # what a call leaves behind shows at the next one
-            source.drain()
+            attach_midway(source, running, library)
             running.process.kill()
             running.process.wait()
         found = source.losses()  # a machine that lets this test wait may fill the ring meanwhile
         assert (found.return_without_entry, found.unreturned, found.threads_full) == (0, 0, 0)
+
+
+def attach_midway(source: ProbeSource, running: Running, library: Path) -> None:
+    """Once the process, which waits, calls without pause; until it is seen: what a call leaves behind shows
+    at the next one."""
+
+    def ticks() -> int:
+        return sum(map(int, Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+    begun = ticks()
+    running.go_on()
+    until(lambda: ticks() > begun + 1, pause_s=0.005)
+    source.preattach(library)
+    until(lambda: len(events_of(source, running.pid)) > 0)

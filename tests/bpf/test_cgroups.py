@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from gpuledger.agent.identity import PodRef, pod_from_cgroup
 from gpuledger.agent.probes import ProbeSource
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.processes import ProcessTable
-from tests.bpf.workbench import Bench, Pod, Running, events_of, pod, run
+from tests.bpf.workbench import Bench, Pod, Running, events_of, mounted, pod, run
 
 
 @pytest.fixture
@@ -89,13 +88,9 @@ def test_a_pod_that_is_gone_before_its_calls_are_read_is_still_who_made_them(
 
 def test_of_the_hierarchies_only_the_unified_one_is_told_of(source: ProbeSource, tmp_path: Path) -> None:
     """Each counts ids of its own: one of cgroup v1 may have the number of a pod's."""
-    hierarchy = ["mount", "-t", "cgroup", "-o", "none,name=gpuledger-test", "none", str(tmp_path)]
-    subprocess.run(hierarchy, check=True)
-    try:
+    with mounted(tmp_path, "-t", "cgroup", "-o", "none,name=gpuledger-test", "none"):
         (tmp_path / "of-version-1").mkdir()
         (tmp_path / "of-version-1").rmdir()
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
     with pod() as later:
         later_id = later.cgroup_id
     told = dict(source.gone_cgroups())

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuledger.agent.probes import ProbeSource, RawEvents
+from gpuledger.agent.probes.libraries import library_file
 from gpuledger.agent.probes.places import LIBRARY_PLACES
 from gpuledger.agent.probes.source import RELEASE_AFTER_SCANS
 from gpuledger.contract.operations import Operation
@@ -152,7 +153,7 @@ def test_to_follow_ends_with_a_file_that_is_probed_and_says_so_until_it_is_asked
         assert running.line() == "waiting"
         assert source.follow(WAIT_S)  # for as long the test would wait
         assert source.probes_changed
-        assert library.stat().st_ino in {report.inode for report in source.probes()}
+        assert library_file(library).key in {(report.device, report.inode) for report in source.probes()}
         assert not source.probes_changed
         running.finish()
 
@@ -167,8 +168,7 @@ def test_a_library_that_a_process_loads_late_is_found_when_it_does(
         running.go_on()
         assert running.line() == "loaded"
         probed = {(report.device, report.inode) for report in source.probes()}
-        status = library.stat()
-        assert (status.st_dev, status.st_ino) not in probed
+        assert library_file(library).key not in probed
         source.follow(0.01)
         running.finish()
         assert len(events_of(source, running.pid)) == ROUNDS

@@ -17,11 +17,13 @@ from gpuledger.agent.probes import Limits, LoaderKind, ProbeSource, RawEvents
 from gpuledger.agent.probes.libraries import LibraryScanner
 from gpuledger.agent.probes.loader import Loader
 from tests.emulator.cgroups import in_cgroup, make_pod_cgroup, remove_pod_cgroup
+from tests.support.waiting import until
 
 SOURCES = Path(__file__).parent / "src"
 FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-fno-ipa-icf", "-pthread", "-I", str(SOURCES)]
 LOADERS = (LoaderKind.LIBBPF, LoaderKind.BCC)
 WAIT_S = 240.0  # no process here runs for more than a second, but the machine may be busy
+ROOMY_PAGES = 64  # 1,900 mappings a CPU: room for all programs that begin on the machine between two looks
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,14 @@ def started(
     proc: Path = Path("/proc"),
     node_root: Path | None = None,
 ) -> Iterator[ProbeSource]:
-    """A source of the test's own; given another ``proc`` it finds no library by itself."""
+    """A source of the test's own; given another ``proc`` it finds no library by itself. Each call is a
+    record, however fast they come: a test that wants tallies sets their rate."""
     source = ProbeSource(
         limits or Limits(ring_bytes=1 << 20),
         loader=loader,
         load=load,
         scanner=LibraryScanner(proc),
+        tally_calls_per_s=None,
         node_root=node_root,
     )
     source.start()
@@ -109,6 +113,20 @@ def pod() -> Iterator[Pod]:
         remove_pod_cgroup(directory)
 
 
+@contextmanager
+def mounted(place: Path, *options: str) -> Iterator[Path]:
+    """A mount at ``place``, which nobody finds later: what held it may hold it a moment longer."""
+    subprocess.run(["mount", *options, place], check=True)
+    try:
+        yield place
+    finally:
+        try:
+            until(lambda: subprocess.run(["umount", place], check=False).returncode == 0)
+        except AssertionError:
+            subprocess.run(["umount", "--lazy", place], check=True)
+            raise
+
+
 class Running:
     """A process with text pipes; ends with its ``with`` block."""
 
@@ -138,8 +156,11 @@ class Running:
         return self.process.pid
 
     def line(self) -> str:
+        """The next line that it prints. Raises AssertionError where it has ended instead."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        line = self.process.stdout.readline()
+        assert line, f"it ended: status {self.process.wait(WAIT_S)}"
+        return line.strip()
 
     def go_on(self) -> None:
         assert self.process.stdin is not None
