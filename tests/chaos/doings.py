@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from gpuledger.contract.headers import RecordHeaders
 from gpuledger.contract.identity import RecordId
 from gpuledger.contract.topics import TELEMETRY
 from gpuledger.localstack import Server
-from gpuledger.localstack.server import START_TIMEOUT_S
+from gpuledger.localstack.server import POLL_S, START_TIMEOUT_S
 from tests.chaos.disks import Disk
 from tests.chaos.links import Link
 from tests.chaos.service import Service, epochs_in
@@ -78,10 +79,15 @@ class Faults(ABC):
     def kill(self, name: str) -> None:
         """SIGKILL; it stays away until `revive`."""
         self.reap(name)
+        try:
+            if self.targets[name].running:
+                self.targets[name].kill9()
+                self.note("kill", name)
+        except ProcessLookupError:  # it was about to be seen to have ended
+            while self.targets[name].running:
+                time.sleep(POLL_S)
+            self.reap(name)
         self.down.add(name)
-        if self.targets[name].running:
-            self.note("kill", name)
-            self.targets[name].kill9()
 
     def stop(self, name: str) -> None:
         """SIGTERM, awaited; it stays away until `revive`."""
@@ -94,9 +100,10 @@ class Faults(ABC):
     def freeze(self, name: str) -> None:
         """SIGSTOP."""
         self.reap(name)
-        if self.targets[name].running:
-            self.note("freeze", name)
-            os.kill(self.targets[name].pid, signal.SIGSTOP)
+        with contextlib.suppress(ProcessLookupError):  # as above
+            if self.targets[name].running:
+                os.kill(self.targets[name].pid, signal.SIGSTOP)
+                self.note("freeze", name)
 
     def thaw(self, name: str) -> None:
         """SIGCONT."""
