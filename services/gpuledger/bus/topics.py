@@ -110,7 +110,7 @@ SPECS: tuple[TopicSpec, ...] = (
         FOR_EVER,
         _HOUR_MS,
         cleanup_policy="compact",
-        min_cleanable_dirty_ratio="0.1",  # a new owner reads it whole, beside its first records: keep it short
+        min_cleanable_dirty_ratio="0.1",  # a new owner reads it whole, beside its first records: kept short
         max_compaction_lag_ms=str(_DAY_MS),
         delete_retention_ms=str(_DAY_MS),
     ),
