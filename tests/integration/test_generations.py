@@ -103,10 +103,9 @@ def test_a_spot_price_that_arrives_late_restates_what_was_provisional(stack: Sta
     assert generation["cause"] == "late_price"
     assert (generation["from_ns"], generation["clusters"]) == (stack.start + MINUTE_NS, ["c"])
     until(lambda: stack.money() == [2 * A_WINDOW] * 12 + [3 * A_WINDOW] * 18, PATIENCE_S)
-    provisional = stack.warehouse.rows(
-        "SELECT countIf(endsWith(price_ids, ':provisional')) FROM charges WHERE node = 'n1'"
-    )
-    assert provisional[0][0] == 0
+    provisional = "SELECT countIf(endsWith(price_ids, ':provisional')) FROM charges WHERE node = 'n1'"
+    # minute 1 is restated too, with its hour, which may be another than that of the minutes behind
+    until(lambda: stack.warehouse.rows(provisional)[0][0] == 0, PATIENCE_S)
 
 
 def test_what_was_booked_in_a_closed_month_stays_whatever_restates_it(stack: Stack) -> None:

@@ -64,11 +64,12 @@ def test_every_set_is_in_the_ledger_and_then_acknowledged(
         target=run, args=(SinkOptions(bus, database_url, topic, group),), kwargs={"stop": stop}
     )
     worker.start()
-    until(lambda: committed(bus, topic, group, 3) == 211)
-    assert ledger(warehouse) == ledger_of(sets)
-    stop.set()
-    worker.join(60)
-    assert not worker.is_alive()
+    try:
+        until(lambda: committed(bus, topic, group, 3) == 211)
+        assert ledger(warehouse) == ledger_of(sets)
+    finally:
+        stop.set()
+        worker.join()
 
 
 def test_a_set_is_seen_without_another_one_behind_it(
