@@ -17,9 +17,10 @@ from tests.support.kafka import STACK_DIRECTORY
 from tests.support.waiting import PATIENCE_S, until
 
 STARTER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from gpuledger.localstack import Kafka
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands do not hear of it
 with Kafka(Path(sys.argv[1]), Path(sys.argv[2])) as server:
     print(server.pid, server.port, flush=True)
     time.sleep(600)
