@@ -164,6 +164,17 @@ def test_a_team_gets_what_is_its_own_and_the_node_that_it_held_last(warehouse: W
     assert json.loads(CliRunner().invoke(app, [*options, min(teams - {node.last_team})]).output) == []
 
 
+def test_of_those_who_held_a_node_equally_long_the_same_is_named_whoever_asks(warehouse: Warehouse) -> None:
+    """The last by name: which of them the engine came upon first says nothing."""
+    for node, pods in (("n1", ["a", "b"]), ("n2", ["b", "a"])):
+        charges = charge_set(START, pods=pods, node=node, nano=7)
+        for name in ("used_ns", "held_idle_ns", "unallocated_ns", "unobserved_ns"):
+            getattr(charges, name)[:] = 10 * NS_PER_S
+        write(warehouse, [charges])
+    found = gather(warehouse, span(1)).nodes
+    assert {one.node: one.last_team for one in found} == {"n1": "team-b", "n2": "team-a"}
+
+
 def test_the_command_names_models_of_which_no_slice_is_known(warehouse: Warehouse) -> None:
     charges = charge_set(START, pods=["x"])
     charges.texts = ["NVIDIA GB300" if text == "H100" else text for text in (*charges.texts, "exclusive")]

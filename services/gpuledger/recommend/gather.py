@@ -67,7 +67,8 @@ FROM
         if(uniqExactIf(currency, currency != '') > 1, NULL, sum(total)) AS hour_total,
         sum(unallocated) AS hour_idle, 0 AS hour_memory,
         countIf(reason = 'kept_by_cpu_pods') > 0 AS kept, countIf(consumer_kind != 'pool') > 0 AS has_holder,
-        argMax((namespace, workload, pod, team), (consumer_kind != 'pool', total_ns)) AS holder
+        argMax((namespace, workload, pod, team),
+            (consumer_kind != 'pool', total_ns, namespace, workload, pod, team)) AS holder
     FROM charges_hourly
     {_WHERE} AND node != '-'
     GROUP BY cluster, node, at_s
