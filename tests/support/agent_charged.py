@@ -23,8 +23,13 @@ def starts_of(records: Sequence[Told]) -> list[int]:
 
 def charges_of(records: Sequence[Told], start_ns: int) -> Charges:
     """The charges of the window of 10 s that begins there."""
+    return charge_window(window_of(records, start_ns), prices(), Teams())
+
+
+def window_of(records: Sequence[Told], start_ns: int) -> NodeWindow:
+    """The window of 10 s that begins there, as a processor has it."""
     bodies = [body for headers, body in records if headers.window_start_ns == start_ns]
-    window = NodeWindow(
+    return NodeWindow(
         "cluster",
         "node",
         start_ns,
@@ -34,4 +39,3 @@ def charges_of(records: Sequence[Told], start_ns: int) -> Charges:
         events=[body for body in bodies if isinstance(body, EventBatch)],
         samples=[body for body in bodies if isinstance(body, SampleBatch)],
     )
-    return charge_window(window, prices(), Teams())

@@ -11,13 +11,16 @@ import pytest
 from gpuledger.agent.coarser.waiting import Waiting, whole_windows
 from gpuledger.agent.rules import EVENT_GRACE_NS, HOLLOW, TALLY
 from gpuledger.agent.spool import Entry, NodeQueue, Pressure
+from gpuledger.attribution import charge_windows
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.operations import Operation
 from gpuledger.contract.records import EventBatch, SampleBatch, decode, encode
 from gpuledger.contract.rows import Flag
-from tests.support.agent import Bench, S, event, joined
+from gpuledger.pricing import Teams
+from tests.support.agent import Bench, S, StatedProcesses, event, joined, uuid
 from tests.support.agent_bench import Bench as AgentBench
-from tests.support.agent_charged import charges_of, starts_of
+from tests.support.agent_charged import charges_of, starts_of, window_of
+from tests.support.charging import prices
 from tests.support.coarser import all_of, entry_of, made_coarser, simulated, told
 
 SECONDS = 32
@@ -108,11 +111,18 @@ def test_a_window_behind_one_that_was_emptied_has_lost_nothing() -> None:
         assert {row.values["lost_events"] for row in charges_of(records, start).rows()} == {0}
 
 
+FILE = (1, 42)
+
+
 def unfinished_work() -> list[Entry]:
-    """Two windows: a process waits for its work in the second only, another never; a third works in both."""
-    bench = Bench(processes=(1, 2, 3), max_events=7)
+    """Two windows: a process waits for its work in the second only, another, on its own device, never; a
+    third works in both. The calls of all are seen."""
+    reader = StatedProcesses()
+    reader.files = {pid: frozenset({FILE}) for pid in (1, 2, 3)}
+    bench = Bench(reader=reader, processes=(1, 2, 3), max_events=7)
+    bench.table.witness({FILE})
     parts = bench.advance(EVENT_GRACE_NS)
-    begun = [event(S, process=0, duration_ns=10), event(2 * S, process=1, duration_ns=10)]
+    begun = [event(S, process=0, duration_ns=10), event(2 * S, process=1, device=1, duration_ns=10)]
     for second in range(3, 20):
         begun.append(event(second * S, process=2, duration_ns=10))
         begun.append(event(second * S + S // 4, SYNC, process=2, duration_ns=S // 5))
@@ -122,20 +132,35 @@ def unfinished_work() -> list[Entry]:
     return [entry_of(part) for part in parts]
 
 
+def used_by_device(entries: list[Entry], start_ns: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in charges_of(told(entries), start_ns).rows():
+        found[row.values["device"]] = found.get(row.values["device"], 0) + row.values["used_ns"]
+    return found
+
+
 def test_work_that_goes_on_over_records_and_windows_stays_outstanding_as_long() -> None:
     raw = unfinished_work()
     coarse = made_coarser(raw, TALLY)
     assert sum(body.header.coarsening for _, body in told(coarse)) > 4
-    for start in (0, 10 * S):
-        before, after = (
-            {row.values["consumer"]: row.values for row in charges_of(told(entries), start).rows()}
-            for entries in (raw, coarse)
-        )
-        assert before.keys() == after.keys()
-        for consumer, values in before.items():
-            for name in ("used_ns", "busy_ns", "launches", "cost_nano"):
-                if name in values:
-                    assert after[consumer][name] == pytest.approx(values[name], abs=1000), (consumer, name)
+    for start, untold in ((0, 2 * S), (10 * S, 0)):
+        before, after = used_by_device(raw, start), used_by_device(coarse, start)
+        assert after.keys() == before.keys() == {uuid(0), uuid(1)}
+        assert after[uuid(1)] == pytest.approx(10 * S - untold, abs=100), "who never waits, and calls no more"
+        for device, used_ns in before.items():
+            assert after[device] == pytest.approx(used_ns, abs=100)
+            assert used_ns > 0
+
+
+def test_a_window_is_charged_alike_whatever_other_windows_are_charged_beside_it() -> None:
+    raw = unfinished_work()
+    coarse = told(made_coarser(raw, TALLY))
+    window, other = window_of(told(raw), 10 * S), window_of(coarse, 0)
+    alone, beside = (charge_windows(windows, prices(), Teams())[0] for windows in ([window], [window, other]))
+    for row, other_row in zip(alone.rows(), beside.rows(), strict=True):
+        different = {name for name, value in row.values.items() if not same(value, other_row.values[name])}
+        assert different == set()
+    assert used_by_device(raw, 10 * S)[uuid(1)] == pytest.approx(10 * S, abs=100), "it works on"
 
 
 def test_what_the_kernel_tallied_stays_and_says_so() -> None:

@@ -71,7 +71,7 @@ def _from_calls(columns: Pass) -> Intervals:
     wait = ENDS_WORK[columns.kind[rows]]
     if len(answered):
         blocked = np.where(columns.kind[rows] == QUERY, 0, blocked)
-    extra = _from_keyframes(columns.windows, np.unique(pair) if columns.tallied is not None else None)
+    extra = _from_keyframes(columns, pair)
     ends = _process_ends(columns.windows)
     takes = learned_durations(columns, np.flatnonzero(chosen))
     if len(extra.pair) or len(ends.pair):
@@ -178,13 +178,15 @@ class _Marks(NamedTuple):
     start: Longs
 
 
-def _from_keyframes(windows: list[Prepared], with_calls: Longs | None) -> _Marks:
+def _from_keyframes(columns: Pass, with_calls: Longs | Ints) -> _Marks:
     """What was outstanding at the first state of each window, as launches at that instant. Processes that
-    are tallied state it in their intervals: with ``with_calls`` only these pairs count."""
+    are tallied state it in their intervals: in a window with tallies only the pairs ``with_calls`` count."""
     pairs: list[int] = []
     starts: list[int] = []
-    allowed = None if with_calls is None else set(with_calls.tolist())
-    for prepared in windows:
+    tallied = _windows_with_tallies(columns)
+    calling = set(np.unique(with_calls).tolist()) if tallied else set()
+    for index, prepared in enumerate(columns.windows):
+        allowed = calling if index in tallied else None
         states = [state for state in prepared.records.holdings if not state.header.amendment]
         if not states or not len(states[0].outstanding_process):
             continue
@@ -201,6 +203,14 @@ def _from_keyframes(windows: list[Prepared], with_calls: Longs | None) -> _Marks
                 pairs.append(pair)
                 starts.append(at)
     return _Marks(longs(pairs), longs(starts))
+
+
+def _windows_with_tallies(columns: Pass) -> set[int]:
+    if columns.tallied is None:
+        return set()
+    firsts = [prepared.first_pair for prepared in columns.windows]
+    pairs = np.unique(columns.pair[columns.tallied])
+    return set((np.searchsorted(firsts, pairs, side="right") - 1).tolist())
 
 
 def _process_ends(windows: list[Prepared]) -> _Marks:
