@@ -45,6 +45,10 @@ def ask(function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
     except pynvml.NVMLError as error:
         raise Missing(_REASONS.get(error.value, f"nvml_{error.value}")) from error
+    except (
+        pynvml.NVMLLibraryMismatchError
+    ) as error:  # which is no NVMLError: the driver is older than the call
+        raise Missing("not_supported") from error
 
 
 class NvmlSession:

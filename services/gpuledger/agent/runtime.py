@@ -13,7 +13,6 @@ from gpuledger.agent.coarser import CoarsenerThread, SpoolCoarsener
 from gpuledger.agent.epoch import AgentTime, boot_id
 from gpuledger.agent.holders.choose import HolderChoice, HoldersFrom, open_holders
 from gpuledger.agent.holders.source import HolderSource
-from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes.event_source import EventSource
 from gpuledger.agent.probes.loader import LoaderKind
 from gpuledger.agent.probes.places import NODE_ROOT
@@ -24,7 +23,7 @@ from gpuledger.agent.publisher import Publisher
 from gpuledger.agent.samplers import Sampler
 from gpuledger.agent.samplers.combined import CombinedSampler
 from gpuledger.agent.samplers.dcgm_exporter import DEFAULT_PERIOD_S, DcgmExporterSampler
-from gpuledger.agent.samplers.nvml import NvmlSampler
+from gpuledger.agent.samplers.patient import PatientNvml
 from gpuledger.agent.sampling import SamplerThread
 from gpuledger.agent.service import Agent
 from gpuledger.agent.settings import AgentSettings
@@ -33,10 +32,8 @@ from gpuledger.bus import BusAccess
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import ConfigError
 from gpuledger.contract.records import Device
-from gpuledger.logs import EventLog
 
 SPOOL_DIRECTORY = "spool"
-_log = EventLog(__name__)
 
 
 class SourceKind(StrEnum):
@@ -125,12 +122,9 @@ def _agent(
         return _simulated(settings, sources, clock, queue, holders)
     probes = _probes(sources)
     reader: ProcessReader = ProcReader(CgroupPaths(gone=probes.gone_cgroups))
-    session = NvmlSession(may_wait=True) if sources.samplers is SamplerKind.NVML else None
-    if session is not None:
-        if session.away:
-            _log.warning("nvml_away", problem=session.away, then="it is tried again; no device is known yet")
-        stack.callback(session.close)
-        settings = replace(settings, layout=replace(settings.layout, devices=session.devices))
+    nvml = PatientNvml() if sources.samplers is SamplerKind.NVML else None
+    if nvml is not None:
+        stack.callback(nvml.close)
     source: EventSource | None = None
     if sources.export is not None:
         source, reader = _tetragon(stack, sources.export, reader, clock)
@@ -141,9 +135,13 @@ def _agent(
         for path in sources.preattach:
             source.preattach(path)
         source.refresh()
+    if nvml is not None:
+        nvml.wait()
     # only now, with the probes in place: a window that begins with the epoch was seen whole
     time = AgentTime.begin(clock, boot_id())
-    measuring = _sampler(sources, session, settings.layout.devices, clock, time)
+    if nvml is not None:
+        settings = replace(settings, layout=replace(settings.layout, devices=nvml.open(clock, time)))
+    measuring = _sampler(sources, nvml, settings.layout.devices, clock, time)
     thread = SamplerThread(measuring, clock, time) if measuring else None
     return Agent(settings, clock, time, queue, source, reader, thread, holders)
 
@@ -185,10 +183,9 @@ def _simulated(
 
 
 def _sampler(
-    sources: Sources, session: NvmlSession | None, devices: list[Device], clock: Clock, time: AgentTime
+    sources: Sources, nvml: PatientNvml | None, devices: list[Device], clock: Clock, time: AgentTime
 ) -> Sampler | None:
     """NVML each second; an exporter, where there is one, for what NVML does not measure."""
-    nvml = NvmlSampler(session, clock, time) if session else None
     if sources.dcgm_url is None:
         return nvml
     if nvml is None:

@@ -10,10 +10,12 @@ import pynvml
 from gpuledger.agent.dcgm import parse_exposition
 from gpuledger.agent.doctor.report import Check
 from gpuledger.agent.nvml import Missing, NvmlSession, ask
+from gpuledger.agent.samplers.asking import Asking
 from gpuledger.agent.samplers.exporter_http import TOTAL_TIMEOUT_S, Scrape, exporter_url
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import GpuledgerError
 
+NVML_WAIT_S: Final = 10.0  # a driver without persistence takes a second a GPU
 DEFAULT_EXPORTER: Final = "http://127.0.0.1:9400/metrics"
 _EXPORTER_REMEDIES: Final = {
     "timeout": "it takes the connection and does not answer: see its log, and whether its host engine hangs",
@@ -23,7 +25,17 @@ _PROFILED: Final = {"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE"}
 
 
 def nvml() -> Iterator[Check]:
-    """The driver, its devices, and what they tell."""
+    """The driver, its devices, and what they tell; that it hangs where it does."""
+    answer = Asking("nvml").begin(lambda: list(_nvml()))
+    if answer.wait(NVML_WAIT_S):
+        yield from answer.result
+        return
+    remedy = "see dmesg for NVRM and Xid; a driver that hangs needs a reset of the GPU, or a reboot"
+    remedy += "; until it answers the agent records calls and processes, and no device"
+    yield Check("nvml", False, f"it does not answer within {NVML_WAIT_S:.0f} s", remedy)
+
+
+def _nvml() -> Iterator[Check]:
     try:
         session = NvmlSession()
     except GpuledgerError as error:
