@@ -28,6 +28,14 @@ def test_ledger_is_exact_whatever_fails(suite: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("suite", "seed"),
+    [("broken-agents", 20269444), ("launched-long-ago", 20270347), ("launched-long-ago", 20275844)],
+)
+def test_runs_that_were_broken_once_are_exact(suite: str, seed: int) -> None:
+    assert violations(World(seed, faults=SUITES[suite][1]).run()) == []
+
+
+@pytest.mark.parametrize(
     ("switches", "faults", "runs"),
     [
         (Switches(ack_in_order=False), Faults(), 60),

@@ -81,6 +81,20 @@ def test_a_launch_stated_months_ago_owes_what_is_not_too_old_and_what_is_skipped
     assert node.take_skipped() == []
 
 
+def test_what_lies_between_a_launch_and_the_first_record_is_charged_though_time_passes_in_between() -> None:
+    node = owner(DAY)
+    node.state_life(NODE, Lifetime(OPEN_FROM))
+    log = [record(0, last=True)]
+    node.read(log[0])
+    tasks = node.plan()
+    assert [task.window_start_ns for task in tasks] == [START]
+    node.commit(node.settle(tasks, {(NODE, START): log}))
+    node.mark(START + 3 * HOUR_NS, 1)
+    decided = [d.window_start_ns for batch in work_off(node, log) for d in batch.decisions]
+    assert sorted(decided)[: (START - OPEN_FROM) // W] == list(range(OPEN_FROM, START, W))
+    assert node.take_skipped() == []
+
+
 def test_a_new_owner_does_not_open_again_what_was_given_up() -> None:
     progress = NodeProgress(NODE, {START: WindowRow(0, 1, 0, 0)}, START, START + 5 * S, OPEN_FROM)
     rows = {start: WindowRow(0, 0, alive_ns=W) for start in range(OPEN_FROM, START, W)}

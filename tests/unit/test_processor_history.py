@@ -24,6 +24,7 @@ from gpuledger.processor.protocol import (
     WindowRow,
     Written,
 )
+from gpuledger.processor.protocol.ranks import rank_of_empty
 from gpuledger.processor.protocol.rows import Rows
 
 S = 1_000_000_000
@@ -229,6 +230,39 @@ def test_nothing_is_given_up_by_the_time_before_what_is_due_of_it_is_known() -> 
     node.complete(history.nodes())
     assert min(old) in {task.window_start_ns for task in node.plan()}
     assert node.open_from_ns > min(old)
+
+
+def test_what_is_due_when_all_is_known_is_done_however_far_time_passes_before_it() -> None:
+    rules = Rules(oldest_ns=3 * HOUR_NS)
+    old = HOUR - 2 * HOUR_NS
+    hours = [hour_of(HOUR), hour_of(HOUR - HOUR_NS), hour_of(old)]
+    del hours[2][old + W]
+    end = old + 2 * W + 3 * S
+    lives = [(NODE, Lifetime(old, end, START))]
+    node = owner(taken(hours[0]), rules, lives)
+    log = [record(one.lowest, start) for rows in hours for start, one in rows.items()]
+    work_off(node, log)
+    node.complete(taken(*hours).nodes())
+    node.mark(HOUR + 10 * HOUR_NS, OFFSETS)
+    assert node.plan(limit=1)[0].window_start_ns == old + W, "a gap"
+    assert sorted(work_off(node, log))[:3] == [old + W, old + 2 * W, old + 3 * W]
+    assert node.nodes[NODE].rows.get(old + 2 * W) is None, "and then it is given up"
+    assert node.take_skipped() == []
+
+
+def test_an_empty_window_that_an_end_cuts_outranks_one_that_a_fenced_owner_charged_whole() -> None:
+    rows, late, cut = hour_of(HOUR), START - 4 * W, START - 2 * W
+    for start in range(START - 5 * W, START, W):
+        rows[start] = WindowRow(0, 0, alive_ns=W)
+    rows[cut], rows[START - W] = WindowRow(0, 0, alive_ns=3 * S), WindowRow(0, 0, alive_ns=0)
+    node = owner(taken(rows), lifetimes=[(NODE, Lifetime(HOUR, cut + 3 * S, START))])
+    log = [record(OFFSETS, late)]
+    node.read(log[0])
+    batch = node.settle(node.plan(), {(NODE, late): log})
+    assert [decision.window_start_ns for decision in batch.decisions] == [late, cut]
+    unaware = rank_of_empty(0, (cut - late) // W, stated=True, outside=False, flag=0)
+    assert batch.decisions[1].alive == ((cut, cut + 3 * S),)
+    assert batch.decisions[1].revision.packed > unaware.packed
 
 
 def test_an_hour_in_parts_counts_once_its_first_part_is_there() -> None:

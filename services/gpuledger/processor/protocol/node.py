@@ -120,19 +120,25 @@ class NodeState:
     def open_from(self, start: int) -> Skipped | None:
         """Open no empty window before ``start`` any more, and forget the rows before it.
 
-        What of the node's life is never charged for that is returned.
+        What is known to be due is done first. What of the node's life is never charged for that is returned.
         """
         if not self.is_whole:
             return None  # which windows have rows is not known
         begin = self.first if self.opened_from is None else self.opened_from
-        start = min(start, self._step_of(min(self.held.starts(), default=start)))
+        due = chain(self.held.starts(), self._restate)  # must be computed once more first, from rows of now
+        start = min(start, self._step_of(min(due, default=start)))
         skipped = None
         if begin is not None and begin < start:
             skipped = self._never_charged(begin, start)
             self.opened_from = start
             self.rows.trim(start)
-            self._restate = {other for other in self._restate if other >= start}
         return skipped
+
+    def find_gaps(self) -> None:
+        """Note the windows that were passed without being charged, where there may be some: they are due."""
+        if self._gaps_due and self.is_whole:
+            self._gaps_due = False
+            self._restate.update(gaps(self))
 
     def plan(self, caught_up_ns: int | None, limit: int, size_bytes: int) -> list[int]:
         """The windows to compute now, in order; ``closing`` says what ``caught_up_ns`` is.
@@ -143,9 +149,7 @@ class NodeState:
         """
         if not self.is_whole and self.through is None:
             return []  # an earlier owner may have closed windows of it
-        if self._gaps_due and self.is_whole:
-            self._gaps_due = False
-            self._restate.update(gaps(self))
+        self.find_gaps()
         planned: set[int] = set()
         left_bytes = size_bytes
         late = sorted(filter(self._is_known, filter(self.is_passed, self.held.starts())))
@@ -183,11 +187,12 @@ class NodeState:
 
     def commit(self, start: int, row: WindowRow, finished: Iterable[int]) -> None:
         """A window was computed and written: its row stands, its records are no longer held."""
-        if self.through is None:
-            self._gaps_due = True
+        is_first = self.through is None
         self.rows.put(start, row)
         self._restate.discard(start)
         self.through = start if self.through is None else max(self.through, start)
+        if is_first:
+            self._restate.update(gaps(self))  # at once: by the next plan they may be too old
         self.held.drop(start, finished)
 
     @property

@@ -91,6 +91,9 @@ class PartitionOwner:
             too_old += self._node(key).complete(history, self._generations)
             if history is not None:
                 self._give_up(history.last_append_ns or 0)
+        for node in self.nodes.values():
+            self._open(node)
+            node.find_gaps()  # due before any time passes
         self._finished.update(record.offset for record in too_old)
         self._changed.update(self.nodes)
         return too_old
@@ -191,9 +194,7 @@ class PartitionOwner:
         changed = max(1, len(self._changed))
         for key in sorted(self._changed):
             node = self.nodes[key]
-            skipped = node.open_from(self._open_from)
-            if skipped is not None:
-                self._skipped.append(skipped)
+            self._open(node)
             share = max(MIN_WINDOWS_PER_NODE, limit // changed)
             starts = node.plan(self._caught_up_ns, share, size_bytes // changed)
             if not starts:
@@ -269,6 +270,11 @@ class PartitionOwner:
         if open_from > self._open_from:
             self._open_from = open_from
             self._changed.update(self.nodes)
+
+    def _open(self, node: NodeState) -> None:
+        skipped = node.open_from(self._open_from)
+        if skipped is not None:
+            self._skipped.append(skipped)
 
     def _step(self, offset: int) -> None:
         if offset != self._position:

@@ -93,7 +93,12 @@ def _tells_alike(node: NodeState, start: int, found: Mapping[int, Statement | No
     A spool of days is a late keyframe after the other: each restates the empty windows behind it only where
     it says something else. Windows are restated with the one that they speak from, so what the rows say is
     what they were charged with.
+
+    A window that a launch or an end cuts is always restated: an owner that was fenced may have charged it
+    from the nearer keyframe, whole, and of empty windows what is nearer outranks what is cut.
     """
+    if 0 < node.alive_ns(start) < node.length_ns:
+        return False
     before, now = node.speaks(start, {}), node.speaks(start, found)
     if before is None or now is None:
         return before is now
