@@ -14,8 +14,10 @@ from gpuledger.bus.access import Secret
 from gpuledger.contract.clock import ManualClock
 from gpuledger.localstack import Kafka
 from gpuledger.notify.courier import Courier
+from gpuledger.notify.service import SILENT_S
 from gpuledger.notify.source import Source
 from gpuledger.notify.webhook import Webhook
+from gpuledger.serving.watch import Watch
 from tests.support.breaches import breach, publish_breaches
 from tests.support.hooks import Hook, hook
 from tests.support.kafka import create_topic
@@ -61,6 +63,7 @@ def pauses(
         wanted=lambda notice: True,
         concerns=lambda breach: True,
         refuse=lambda record, why: None,
+        pulse=Watch(clock).pulse("hook", SILENT_S),
     )
     worker = threading.Thread(target=courier.run, args=(stop,))
 

@@ -226,7 +226,8 @@ import faust
 from gpuledger.bus import BusSettings
 from gpuledger.processor.app import make_app
 from gpuledger.processor.settings import ProcessorSettings
-app = make_app(BusSettings.load(), ProcessorSettings())
+from gpuledger.serving.watch import Watch
+app = make_app(BusSettings.load(), ProcessorSettings(), Watch())
 faust.Worker(app, loglevel="WARNING", quiet=True, redirect_stdouts=False).execute_from_commandline()
 """
 

@@ -15,7 +15,9 @@ from gpuledger.archive.store import Store
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import Clock
 from gpuledger.contract.errors import Unavailable
+from gpuledger.serving.watch import Watch
 
+SILENT_S = 1_800.0  # between two polls all partitions may be due, each a few requests to the store
 PAUSE_S = 5.0  # until the next attempt while something is away
 _log = structlog.get_logger(__name__)
 
@@ -26,11 +28,17 @@ def serve(bus: BusSettings, store: Store, clock: Clock, every_s: float, once: bo
     Raises Refused, ConfigError, and Unavailable where it is to run once.
     """
     total = Archived()
-    with _stopping() as stop:
-        while not stop.is_set():
+    with _stopping() as stop, Watch(clock) as watch:
+        pulse = watch.pulse("archiving", SILENT_S)
+
+        def stopped() -> bool:
+            pulse.beat()
+            return stop.is_set()
+
+        while not stopped():
             archiver = Archiver(bus, store, clock, every_s)
             try:
-                archiver.run(stop.is_set, once)
+                archiver.run(stopped, once)
                 if once:
                     break
             except Unavailable as error:

@@ -24,6 +24,7 @@ from gpuledger.contract.records import Breach, BreachNote
 from gpuledger.contract.topics import BREACH_NOTES, CHARGES
 from gpuledger.documents import whoever_calls
 from gpuledger.pricing.yaml_budgets import span_ns
+from gpuledger.serving.watch import Watch
 from gpuledger.warehouse.client import DEFAULT_URL, parse_url
 
 CLIENT_ID = "gpuledger-budget"
@@ -80,10 +81,11 @@ def run(
     if settings.metrics_port:
         start_http_server(settings.metrics_port)
     await_topic(bus, settings.application, CHARGES, settings.patience_s)
-    worker = Worker(make_app(bus, settings, url), loglevel="WARNING", quiet=True, redirect_stdouts=False)
-    quieten("aiokafka")
-    _log.info("budgets start", application=settings.application, kafka=bus.kafka_bootstrap)
-    worker.execute_from_commandline()
+    with Watch() as watch:
+        worker = Worker(make_app(bus, settings, url, watch), watch=watch)
+        quieten("aiokafka")
+        _log.info("budgets start", application=settings.application, kafka=bus.kafka_bootstrap)
+        worker.execute_from_commandline()
 
 
 def load_settings() -> BudgetSettings:

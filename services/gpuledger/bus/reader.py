@@ -21,6 +21,7 @@ REQUEST_TIMEOUT_S = 30.0
 STALL_TIMEOUT_S = 60.0  # nothing at all for so long, while records are known to lie there: the broker is away
 LEADER_WITHIN_S = 5.0  # of a partition that is new, or whose broker has just come back: milliseconds at rest
 LEADER_POLL_S = 0.02
+METADATA_EVERY_S = 10
 POLL_S = 0.5
 BATCH_RECORDS = 1_000
 NS_PER_MS = 1_000_000
@@ -43,6 +44,9 @@ def consumer_options(settings: BusAccess, client_id: str, group: str) -> ClientC
             "fetch.message.max.bytes": MAX_BATCH_BYTES,
             # a large record must not wait for a fetch of other partitions to be used up
             "fetch.wait.max.ms": 100,
+            # a broker that has just come back may not know the topic yet: who asked then knows of no
+            # partition, gives nobody one as the group's leader, and by default asks again after 5 minutes
+            "topic.metadata.refresh.interval.ms": METADATA_EVERY_S * 1000,
         }
     )
 
@@ -142,11 +146,11 @@ class PartitionReader:
                 messages = self._consumer.consume(BATCH_RECORDS, timeout=0)
                 if not messages:  # with a timeout it would wait for a whole batch
                     messages = self._consumer.consume(1, timeout=POLL_S)
-                if messages:
-                    heard_at = time.monotonic()
-                elif time.monotonic() - heard_at > STALL_TIMEOUT_S:
+                spoken = any(message.error() is None for message in messages)
+                if not spoken and time.monotonic() - heard_at > STALL_TIMEOUT_S:
+                    why = "".join(f" ({error.str()})" for m in messages[-1:] if (error := m.error()))
                     raise KafkaUnavailable(
-                        f"reading {place} before {end}: nothing for {STALL_TIMEOUT_S:.0f} s"
+                        f"reading {place} before {end}: no record for {STALL_TIMEOUT_S:.0f} s{why}"
                     )
                 for message in messages:
                     error = message.error()
@@ -163,6 +167,8 @@ class PartitionReader:
                             return
                     elif error.fatal() or not error.retriable():
                         raise self._typed(error, topic, partition, "reading")
+                if spoken:  # now, whatever time was spent on them
+                    heard_at = time.monotonic()
         except KafkaException as error:
             raise self._typed(error, topic, partition, "reading") from error
         finally:

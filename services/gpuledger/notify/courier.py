@@ -19,6 +19,7 @@ from gpuledger.notify.book import Book
 from gpuledger.notify.notice import Notice
 from gpuledger.notify.source import Source
 from gpuledger.notify.target import KEEP_EVERY_S, Target
+from gpuledger.serving.watch import Pulse
 
 POLL_S = 0.5  # how late a stop, or the end of a silence, may be noticed
 FIRST_PAUSE_S = 1.0
@@ -30,7 +31,7 @@ log = EventLog("gpuledger.notify")
 class Courier:
     """Owned by one thread, and owns ``target`` and ``source``. ``wanted``: what this target is to hear.
 
-    ``refuse`` keeps a record that can not be read, and awaits it.
+    ``refuse`` keeps a record that can not be read, and awaits it. ``pulse``: its sign of life.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Courier:
         wanted: Callable[[Notice], bool],
         concerns: Callable[[Breach], bool],
         refuse: Callable[[Incoming, BadRecord], None],
+        pulse: Pulse,
     ) -> None:
         self._name = name
         self._target = target
@@ -52,6 +54,7 @@ class Courier:
         self._wanted = wanted
         self._concerns = concerns
         self._refuse = refuse
+        self._pulse = pulse
         self._book = Book()
         self._assignments = source.assignments
         self._kept_ns: int | None = None
@@ -63,10 +66,12 @@ class Courier:
             while not stop.is_set():
                 self._step(stop)
         finally:
+            self._pulse.rest()
             self._source.close()
             self._target.close()
 
     def _step(self, stop: Event) -> None:
+        self._pulse.beat()
         record = self._source.poll(POLL_S)
         if self._source.assignments != self._assignments:
             self._assignments, self._book, self._kept_ns = self._source.assignments, Book(), None
@@ -113,6 +118,7 @@ class Courier:
             return True
         pause_s = FIRST_PAUSE_S
         while True:
+            self._pulse.beat()
             try:
                 self._target.send(notice)
             except TargetRefused as why:
@@ -135,6 +141,7 @@ class Courier:
     def _pause(self, seconds: float, stop: Event) -> bool:
         until_ns = self._clock.boot_ns() + int(seconds * NS_PER_S)
         while (left_ns := until_ns - self._clock.boot_ns()) > 0:
+            self._pulse.beat()
             if not self._source.wait(min(POLL_S, left_ns / NS_PER_S)) or stop.is_set():
                 return False
         return True

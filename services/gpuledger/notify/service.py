@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry
+from gpuledger.bus.membership import Membership
 from gpuledger.contract.clock import Clock, SystemClock
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.topics import BREACHES
@@ -17,9 +18,11 @@ from gpuledger.notify.courier import Courier
 from gpuledger.notify.document import AnyTarget
 from gpuledger.notify.source import Source
 from gpuledger.serving import stop_signals
+from gpuledger.serving.watch import Watch
 
 STAGE = "notify"
 GROUP = "gpuledger-notify"
+SILENT_S = 300.0  # who has not polled for so long has lost its place in the group: max.poll.interval
 SESSION_TIMEOUT_S = 45.0  # librdkafka's default; shorter only where a test kills members
 
 
@@ -47,26 +50,31 @@ def run(options: NotifyOptions, stop: threading.Event | None = None, clock: Cloc
         letters = _Letters(options.bus, registry, clock)
         stack.callback(letters.close)
         targets = [(described, build(described, clock)) for described in options.targets]
+        watch = Watch(clock)
         couriers = [
             Courier(
                 described.name,
                 target,
-                Source(
-                    options.bus,
-                    options.topic,
-                    f"{options.group}-{described.name}",
-                    options.session_timeout_s,
-                    clock,
-                ),
+                _source(options, described.name, watch, clock),
                 registry,
                 clock,
                 described.wants,
                 described.concerns,
                 letters.keep,
+                watch.pulse(described.name, SILENT_S),
             )
             for described, target in targets
         ]
+        stack.enter_context(watch)
         _run_all(couriers, stop)
+
+
+def _source(options: NotifyOptions, target: str, watch: Watch, clock: Clock) -> Source:
+    group = f"{options.group}-{target}"
+    source = Source(options.bus, options.topic, group, options.session_timeout_s, clock)
+    membership = Membership(options.bus, group, [options.topic], clock)
+    watch.also(lambda: membership.heed(source.owned))
+    return source
 
 
 def _run_all(couriers: Sequence[Courier], stop: threading.Event) -> None:

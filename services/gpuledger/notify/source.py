@@ -53,6 +53,11 @@ class Source:
         self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._gone, on_lost=self._gone)
 
     @property
+    def owned(self) -> int:
+        """How many partitions are ours."""
+        return len(self._starts)
+
+    @property
     def caught_up(self) -> bool:
         """Whether partitions are owned and all that lies before their offsets was read."""
         return bool(self._starts) and not self._learning

@@ -13,6 +13,7 @@ from gpuledger.processor.engine import Engine
 from gpuledger.processor.rounds import Round
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.shell import faust_app
+from gpuledger.serving.watch import Watch
 
 
 class EngineWork:
@@ -42,7 +43,9 @@ class EngineWork:
         self._engine.close()
 
 
-def make_app(bus: BusSettings, settings: ProcessorSettings, archive_url: str | None = None) -> faust.App:
+def make_app(
+    bus: BusSettings, settings: ProcessorSettings, watch: Watch, archive_url: str | None = None
+) -> faust.App:
     """The application; run it with ``Worker``. Any error that is not a record's stops it.
 
     ``archive_url``: where the inputs of a window are that Kafka has no more.
@@ -51,7 +54,7 @@ def make_app(bus: BusSettings, settings: ProcessorSettings, archive_url: str | N
     def make_work() -> EngineWork:
         return EngineWork(Engine(bus, settings, archive_url=archive_url))
 
-    return faust_app(bus, settings, [TELEMETRY], make_work)
+    return faust_app(bus, settings, [TELEMETRY], make_work, watch)
 
 
 def _finished(done: Round) -> dict[TP, int]:

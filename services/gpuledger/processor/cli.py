@@ -20,6 +20,7 @@ from gpuledger.processor.garbage import collect_seldom
 from gpuledger.processor.patience import await_topic
 from gpuledger.processor.settings import ProcessorSettings
 from gpuledger.processor.worker import Worker
+from gpuledger.serving.watch import Watch
 
 _log = structlog.get_logger(__name__)
 
@@ -57,10 +58,11 @@ def processor(
     if settings.metrics_port:  # first: a probe of /metrics must not end who waits for Kafka
         start_http_server(settings.metrics_port)
     await_topic(bus, settings.application, TELEMETRY, settings.patience_s)
-    worker = Worker(make_app(bus, settings, archive), loglevel="WARNING", quiet=True, redirect_stdouts=False)
-    quieten("aiokafka")
-    _log.info("processor starts", application=settings.application, kafka=bus.kafka_bootstrap)
-    worker.execute_from_commandline()
+    with Watch() as watch:
+        worker = Worker(make_app(bus, settings, watch, archive), watch=watch)
+        quieten("aiokafka")
+        _log.info("processor starts", application=settings.application, kafka=bus.kafka_bootstrap)
+        worker.execute_from_commandline()
 
 
 def main() -> None:

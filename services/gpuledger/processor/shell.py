@@ -21,7 +21,10 @@ import structlog
 from faust.types import TP
 
 from gpuledger.bus import BusSettings, Incoming
+from gpuledger.bus.membership import Membership
+from gpuledger.contract.clock import SystemClock
 from gpuledger.processor.taking import Taking
+from gpuledger.serving.watch import Watch
 
 FETCH_BYTES = 4 << 20  # of a partition in one request: some fifty columnar batches
 STREAM_RECORDS = 16  # between the fetched records and those taken, which have bounds of their own
@@ -71,6 +74,11 @@ class Shell:
         self._assigned = 0  # the one that the engine was told of
         self._generation: int | None = None
         self._places: list[TP] = []
+
+    @property
+    def owned(self) -> int:
+        """How many partitions are ours."""
+        return len(self._places)
 
     def revoked(self) -> None:
         """The partitions leave; what is under way on them is abandoned."""
@@ -151,9 +159,12 @@ class Settings(Protocol):
 
 
 def faust_app(
-    bus: BusSettings, settings: Settings, topics: Sequence[str], make_work: Callable[[], Work]
+    bus: BusSettings, settings: Settings, topics: Sequence[str], make_work: Callable[[], Work], watch: Watch
 ) -> faust.App:
-    """An application over topics; run it with ``Worker``. Any error that is not a record's stops it."""
+    """An application over topics; run it with ``Worker``. Any error that is not a record's stops it.
+
+    ``watch`` also looks whether it owns nothing though partitions are nobody's.
+    """
     app = faust.App(
         settings.application,
         broker=[f"kafka://{host.strip()}" for host in bus.kafka_bootstrap.split(",")],
@@ -174,6 +185,8 @@ def faust_app(
         web_enabled=False,
     )
     shell = Shell(app, make_work)
+    membership = Membership(bus, settings.application, topics, SystemClock())
+    watch.also(lambda: membership.heed(shell.owned))
     taking = Taking(settings.take_records, settings.take_bytes, settings.take_within_s)
 
     async def process(stream: Any) -> None:

@@ -24,6 +24,7 @@ from gpuledger.replay.replay_topics import ASKED, OVER, ReplayTopics, request_fr
 from gpuledger.replay.request import Request, Source
 from gpuledger.replay.share import Share
 from gpuledger.replay.topic_keeper import TopicKeeper
+from gpuledger.serving.watch import Watch
 
 LONGEST_WORK_S = 2.0  # then new records, and a new assignment, have their turn
 LOOK_S = 2.0  # how often it is looked whether the replay is over
@@ -144,12 +145,13 @@ def work_on(replay: str, bus: BusSettings, settings: ProcessorSettings) -> None:
     )
     own.data_directory.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
-    app = faust_app(bus, own, [topics.telemetry], lambda: ReplayWork(bus, topics, request, clock))
-    worker = Worker(app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
-    quieten("aiokafka")
-    collect_seldom()
-    _log.info("replay worker starts", replay=replay, kafka=bus.kafka_bootstrap)
-    worker.execute_from_commandline()
+    with Watch() as watch:
+        app = faust_app(bus, own, [topics.telemetry], lambda: ReplayWork(bus, topics, request, clock), watch)
+        worker = Worker(app, watch=watch)
+        quieten("aiokafka")
+        collect_seldom()
+        _log.info("replay worker starts", replay=replay, kafka=bus.kafka_bootstrap)
+        worker.execute_from_commandline()
 
 
 def _asked(reader: PartitionReader, topics: ReplayTopics) -> bytes | None:

@@ -9,12 +9,14 @@ from decimal import Decimal
 import pyarrow as pa
 
 from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry, unframed
+from gpuledger.bus.membership import Membership
 from gpuledger.contract.clock import SystemClock
 from gpuledger.contract.errors import BadRecord, Unavailable, UserError, WarehouseError
 from gpuledger.contract.money import decimal_from_nano
 from gpuledger.contract.records import Breach
 from gpuledger.contract.topics import BREACHES
 from gpuledger.logs import EventLog
+from gpuledger.serving.watch import Watch
 from gpuledger.sink.batcher import Place
 from gpuledger.sink.source import Source
 from gpuledger.warehouse.client import Warehouse
@@ -22,6 +24,7 @@ from gpuledger.warehouse.client import Warehouse
 STAGE = "sink-breaches"
 POLL_S = 0.5
 PAUSE_S = 5.0  # after Kafka, the registry or ClickHouse was away, or refused
+SILENT_S = 600.0  # a step asks Kafka, the registry and ClickHouse, this for 300 s at most
 STOP_S = 10.0  # what is under way then is written again
 NS_PER_MS = 1_000_000
 _MONEY = pa.decimal128(38, 9)
@@ -90,11 +93,16 @@ def _follow(
     connect: Callable[[], Warehouse],
     stop: threading.Event,
 ) -> None:
+    clock = SystemClock()
     warehouse, source = connect(), Source(bus, BREACHES, group, lambda places, lost: None, session_timeout_s)
+    membership = Membership(bus, group, [BREACHES], clock)
     try:
-        with SchemaRegistry(bus) as registry, Producer(bus, STAGE) as producer:
-            letters = DeadLetters(producer, registry, SystemClock(), STAGE)
+        with SchemaRegistry(bus) as registry, Producer(bus, STAGE) as producer, Watch(clock) as watch:
+            watch.also(lambda: membership.heed(len(source.owned)))
+            pulse = watch.pulse("breaches", SILENT_S)
+            letters = DeadLetters(producer, registry, clock, STAGE)
             while not stop.is_set():
+                pulse.beat()
                 records = source.poll(POLL_S)
                 if records:
                     write(warehouse, _readable(registry, letters, records))

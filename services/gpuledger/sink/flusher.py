@@ -10,11 +10,13 @@ import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import Unavailable, WarehouseUnavailable
 from gpuledger.contract.records import Generation
 from gpuledger.logs import EventLog
+from gpuledger.serving.watch import Pulse, Watch
 from gpuledger.sink import metrics
 from gpuledger.sink.batcher import Batch, Place
 from gpuledger.sink.writer import Writer, nothing_is_announced, nothing_is_closed
@@ -22,8 +24,10 @@ from gpuledger.warehouse.client import Warehouse
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0  # ClickHouse back after an hour is noticed within seconds
+ATTEMPT_SILENT_S = 900.0  # an attempt asks ClickHouse a few times, each for 300 s at most
 HOURS_EVERY_S = 10  # an hour that changes a lot is summed at most that often
 
+T = TypeVar("T")
 log = EventLog("gpuledger.sink")
 
 
@@ -47,7 +51,9 @@ class Flusher:
         clock: Clock,
         closed_through: Callable[[int], str] = nothing_is_closed,
         generation_of: Callable[[int], Generation | None] = nothing_is_announced,
+        pulse: Pulse | None = None,
     ) -> None:
+        self._pulse = pulse or Watch().pulse("warehouse", ATTEMPT_SILENT_S)
         self._connect = connect
         self._closed_through = closed_through
         self._generation_of = generation_of
@@ -79,7 +85,7 @@ class Flusher:
         if batch.arrivals:
             batch.prepare()
         self._batch = batch
-        self._running = self._thread.submit(self._write, batch)
+        self._running = self._thread.submit(self._watched, lambda: self._write(batch))
 
     def collect(self, wait_s: float = 0) -> Written | None:
         """The batch that was submitted, if it is in by now. Raises WarehouseError when it can never be."""
@@ -108,9 +114,9 @@ class Flusher:
         now_ns = self._clock.boot_ns()
         if now_ns - self._stored_ns >= HOURS_EVERY_S * NS_PER_S:
             self._stored_ns = now_ns
-            self._storing = self._thread.submit(self._store)
+            self._storing = self._thread.submit(self._watched, self._store)
         elif self._writer is not None and self._writer.waits:
-            self._storing = self._thread.submit(self._show_waiting)
+            self._storing = self._thread.submit(self._watched, self._show_waiting)
 
     def close(self) -> None:
         """Stop the thread and close the connection."""
@@ -129,10 +135,18 @@ class Flusher:
             self._warehouse.close()
         self._warehouse = self._writer = None
 
+    def _watched(self, work: Callable[[], T]) -> T:
+        self._pulse.beat()
+        try:
+            return work()
+        finally:
+            self._pulse.rest()
+
     @metrics.INSERT_SECONDS.time()
     def _write(self, batch: Batch) -> int:
         pause_s = FIRST_PAUSE_S
         while True:
+            self._pulse.beat()
             try:
                 rows = self._ready().write(batch)
             except WarehouseUnavailable as error:

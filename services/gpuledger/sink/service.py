@@ -8,16 +8,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from gpuledger.bus import BusSettings, DeadLetters, Incoming, Producer, SchemaRegistry
+from gpuledger.bus.membership import Membership
 from gpuledger.contract.clock import Clock, SystemClock
 from gpuledger.contract.errors import BadRecord, Refused, WarehouseError
 from gpuledger.contract.topics import CHARGES
 from gpuledger.logs import EventLog
 from gpuledger.serving import stop_signals
+from gpuledger.serving.watch import Watch
 from gpuledger.sink import metrics
 from gpuledger.sink.announced import AnnouncedGenerations
 from gpuledger.sink.batcher import Batcher, Flow, Place
 from gpuledger.sink.decoding import decoded
-from gpuledger.sink.flusher import Flusher
+from gpuledger.sink.flusher import ATTEMPT_SILENT_S, Flusher
 from gpuledger.sink.lag import Lag
 from gpuledger.sink.periods import ClosedPeriods
 from gpuledger.sink.source import Source
@@ -30,6 +32,7 @@ POLL_S = 0.05  # how late a batch that became due may be noticed
 REVOKE_WAIT_S = 10.0  # for the batch under way when partitions leave: an insert takes 0.3 s
 STOP_WAIT_S = 20.0  # a clean stop writes what it has read, unless ClickHouse is away
 SESSION_TIMEOUT_S = 45.0  # librdkafka's default; shorter only where a test kills members
+LOOP_SILENT_S = 300.0  # who has not polled for so long has lost its place in the group: max.poll.interval
 
 log = EventLog("gpuledger.sink")
 _migrating = threading.Lock()
@@ -89,7 +92,14 @@ def run(
         stack.callback(periods.close)
         generations = AnnouncedGenerations(options.bus, clock)
         stack.callback(generations.close)
-        flusher = Flusher(lambda: open_warehouse(options), clock, periods.through, generations.of)
+        watch = Watch(clock)
+        flusher = Flusher(
+            lambda: open_warehouse(options),
+            clock,
+            periods.through,
+            generations.of,
+            watch.pulse("warehouse", ATTEMPT_SILENT_S),
+        )
         stack.callback(flusher.close)
         dead_letters = DeadLetters(producer, registry, clock, STAGE)
         parts = _Parts(registry, dead_letters, Batcher(clock), flusher, Lag(clock))
@@ -106,8 +116,14 @@ def run(
 
         source = Source(options.bus, options.topic, options.group, leave, options.session_timeout_s)
         stack.callback(source.close)
+        membership = Membership(options.bus, options.group, [options.topic], clock)
+        watch.also(lambda: membership.heed(len(source.owned)))
+        loop = watch.pulse("reading", LOOP_SILENT_S)
+        stack.enter_context(watch)  # looks until it is left: closing what was made before may take its time
         while not stop.is_set():
+            loop.beat()
             _step(parts, source, progress)
+        loop.rest()
         _finish(parts, source)
     return parts.counts
 
