@@ -53,12 +53,12 @@ class Finder:
             return told
         return told + self._scanner.scan(everything=missed)
 
-    def follow(self, seconds: float) -> Iterator[list[Mapping]] | None:
-        """Lets so much time pass, and gives what processes map as soon as they do, now and then nothing; None
-        where the kernel does not tell."""
+    def follow(self, seconds: float, often: bool = False) -> Iterator[list[Mapping]] | None:
+        """Lets so much time pass, and gives what processes map as soon as they do, now and then nothing, and
+        twenty times a second where it is to be ``often``; None where the kernel does not tell."""
         if self._watch is None:
             return None
-        return (self._scanner.look(pids) if pids else [] for pids in self._watch.watch(seconds))
+        return (self._scanner.look(pids) if pids else [] for pids in self._watch.watch(seconds, often))
 
     def files_in_use(self) -> set[tuple[int, int]]:
         """See `LibraryScanner.files_in_use`."""

@@ -1,9 +1,9 @@
 """Tells at once which processes have mapped a libcuda, from the kernel's own records of executable mappings.
 
 perf_event_open(2): an event that counts nothing, one for each CPU, whose ring gets a PERF_RECORD_MMAP2 of
-every executable mapping that a process makes there, as profilers have it. The rings are looked at by the
-clock, and sooner only where one fills, so that processes which begin all the time cost no more wake-ups than
-a few. Layout: include/uapi/linux/perf_event.h.
+every executable mapping that a process makes there, as profilers have it. Where none was made for a while
+the first one wakes; from then on the rings are looked at by the clock, so that processes which begin all the
+time cost no more wake-ups than a few, and a calm node none. Layout: include/uapi/linux/perf_event.h.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from gpuledger.agent.probes import bpfsys
 from gpuledger.agent.probes.libraries import LIBRARY, LIBRARY_PREFIX
 
 RING_PAGES: Final = 8  # 240 mappings a CPU, two dozen starts of processes; a power of two
-WAKE_PART: Final = 4  # a ring that is filled to such a part is not left to the clock
+MUCH_PART: Final = 4  # where a ring was filled to such a part it is looked at oftener
+WAKE_BYTES: Final = 1  # the first record wakes whoever polls
 GATHER_S: Final = 0.05  # a process that loads a library of its own opens its device later than that
+GATHER_LOOKS: Final = 4  # in that time, then
 _ONLINE: Final = Path("/sys/devices/system/cpu/online")
 
 _SOFTWARE, _DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
@@ -51,6 +53,8 @@ class MappingWatch:
         """Whether a ring was full when it was read, set until somebody clears it: what it had no room for is
         among the lost only once something follows there."""
         self._rings: list[_Ring] = []
+        self._coming = False  # whether the last look found any
+        self._much = False  # and much in one ring
         self._poll = select.epoll()
         try:
             for cpu in _cpus(_ONLINE.read_text()):
@@ -61,24 +65,36 @@ class MappingWatch:
             self.close()
             raise
 
-    def watch(self, seconds: float) -> Iterator[set[int]]:
+    def watch(self, seconds: float, often: bool = False) -> Iterator[set[int]]:
         """Lets so much time pass, and gives the pids of processes that map a libcuda as soon as they do; each
-        `GATHER_S`, and at the end, those of none. However late it is, it looks once."""
+        `GATHER_S` while processes map anything, or where it is to be ``often``, and at the end, those of
+        none. However late it is, it looks once."""
         end, left = time.monotonic() + seconds, seconds
         while True:
-            self._poll.poll(min(max(left, 0.0), GATHER_S))
+            if often or self._coming or self._poll.poll(max(left, 0.0)):
+                self._gather(min(end - time.monotonic(), GATHER_S))
             yield self.take()
             left = end - time.monotonic()
             if left <= 0:
                 return
 
+    def _gather(self, seconds: float) -> None:
+        looks = GATHER_LOOKS if self._much else 1
+        for _ in range(looks):
+            if seconds <= 0 or any(ring.holds_much for ring in self._rings):
+                return
+            time.sleep(seconds / looks)
+
     def take(self) -> set[int]:
         """Pids of the processes that have mapped a libcuda since the last call; they may be gone by now."""
         pids: set[int] = set()
+        self._coming = self._much = False
         for ring in self._rings:
             head, tail = ring.positions
             if head == tail:
-                continue  # as nearly always, 20 times a second on each CPU
+                continue  # as nearly always
+            self._coming = True
+            self._much |= ring.holds_much
             data, perhaps_lost = ring.drain()
             self.may_lack |= ring.was_full
             if not perhaps_lost and LIBRARY_PREFIX not in data:
@@ -103,8 +119,7 @@ class _Ring:
 
     def __init__(self, cpu: int, pages: int) -> None:
         self._size = pages * mmap.PAGESIZE
-        wake_bytes = self._size // WAKE_PART
-        attribute = (_SOFTWARE, bpfsys.PERF_ATTRIBUTE_BYTES, _DUMMY, 0, 0, 0, _FLAGS, wake_bytes)
+        attribute = (_SOFTWARE, bpfsys.PERF_ATTRIBUTE_BYTES, _DUMMY, 0, 0, 0, _FLAGS, WAKE_BYTES)
         self.fd = bpfsys.open_perf_event(_ATTRIBUTE.pack(*attribute), cpu)
         try:
             self._pages = mmap.mmap(self.fd, mmap.PAGESIZE + self._size)
@@ -113,6 +128,12 @@ class _Ring:
             raise
         self.positions = memoryview(self._pages)[_POSITIONS_AT : _POSITIONS_AT + 16].cast("Q")
         self.was_full = False
+
+    @property
+    def holds_much(self) -> bool:
+        """Whether it should be read before more comes."""
+        head, tail = self.positions
+        return MUCH_PART * (head - tail) > self._size
 
     def drain(self) -> tuple[bytes, bool]:
         """(the records since the last time, whole and in order; whether one of them may say that some were

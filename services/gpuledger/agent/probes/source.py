@@ -34,6 +34,8 @@ from gpuledger.contract.errors import BadRecord, Unsupported
 
 DEFAULT_TALLY_CALLS_PER_S: Final = 50_000
 """Of one process: a trainer makes some thousands; at 50,000 the traps alone take most of a core."""
+BUSY_RECORDS: Final = 20_000
+"""Of one drain, a second's or less: from then on a ring may fill so soon that it is looked at oftener."""
 SWEEP_AFTER_ENDS: Final = 64
 """How many processes end between two sweeps of what they leave: a walk costs some 2 us an entry."""
 RELEASE_AFTER_SCANS: Final = 60
@@ -68,6 +70,7 @@ class ProbeSource:
         self._tallies: TallyReader | None = None
         self._budget = RateBudget(tally_calls_per_s)
         self._records = 0
+        self._busy = False
         self._tracepoints: list[int] = []
         self._libraries: dict[tuple[int, int], AttachedLibrary] = {}
         self._refused: dict[tuple[int, int], LibraryReport] = {}
@@ -140,7 +143,7 @@ class ProbeSource:
 
     def follow(self, seconds: float) -> bool:
         """See `EventSource`."""
-        if (found := self._finder.follow(seconds)) is None:
+        if (found := self._finder.follow(seconds, often=self._busy)) is None:
             return False
         for mappings in found:
             self._seen += mappings
@@ -220,6 +223,7 @@ class ProbeSource:
             raise Unsupported("the event source is not started")
         events = self._ring.reader.drain()
         self._records += len(events)
+        self._busy = len(events) > BUSY_RECORDS
         more = [found for found in (self._driver.drain(), self._tallies.read()) if len(found)]
         return np.concatenate([events, *more]) if more else events
 
