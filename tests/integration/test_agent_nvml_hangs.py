@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -210,3 +212,36 @@ def test_a_doctor_says_that_the_driver_hangs(tmp_path: Path, driver: Hanging) ->
         [sys.executable, "-c", code], env=driver.environment, capture_output=True, text=True, check=True
     )
     assert "('nvml', False, 'it does not answer within 10 s')" in done.stdout
+
+
+def snapshots(log: Path) -> list[dict[str, Any]]:
+    """What a top has shown so far, in whole lines."""
+    lines = log.read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+
+
+def test_a_top_goes_on_and_says_so_while_the_driver_hangs_and_shows_the_devices_when_it_answers(
+    tmp_path: Path, driver: Hanging
+) -> None:
+    log = tmp_path / "top.log"
+    code = "from gpuledger.agent.cli import app; app()"
+    top = [sys.executable, "-c", code, "top", "--json", "--interval-s", "0.2"]
+
+    def shows(devices: list[str], problem: str) -> bool:
+        found = snapshots(log)
+        last = found[-1] if found else None
+        return last is not None and (
+            [device["uuid"] for device in last["devices"]] == devices and problem == last["nvml_problem"]
+        )
+
+    hangs = "NVML does not answer: its driver hangs"
+    driver.begin()
+    with running_agent(top, log, driver.environment):
+        until(lambda: shows([], hangs))
+        driver.end()
+        until(lambda: shows([UUID], ""))
+        driver.begin()
+        until(lambda: shows([UUID], hangs))
+        assert driver.calls() == 1
+        driver.end()
+        until(lambda: shows([UUID], ""))

@@ -15,15 +15,15 @@ from gpuledger.agent.cgroups import CgroupPaths
 from gpuledger.agent.doctor import Report, Subject, examine
 from gpuledger.agent.holders.choose import KUBELET_SOCKET, HolderChoice, HoldersFrom, open_holders
 from gpuledger.agent.holders.source import HolderSource
-from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes import LoaderKind, ProbeSource
 from gpuledger.agent.probes.cudart_source import RuntimeSource
 from gpuledger.agent.proc_reader import ProcReader
 from gpuledger.agent.samplers.exporter_http import exporter_url
+from gpuledger.agent.samplers.patient import PatientNvml
 from gpuledger.agent.top import LiveNode
 from gpuledger.agent.top.screen import render
 from gpuledger.contract.clock import Clock, SystemClock
-from gpuledger.contract.errors import ConfigError, Unsupported
+from gpuledger.contract.errors import ConfigError
 from gpuledger.kube import KubeAccess, KubeClient
 
 EXIT_MISSING = 1
@@ -112,7 +112,7 @@ def top(
             names = names_from(stack, choice, node, clock)
             source = RuntimeSource(loader=loader) if runtime else ProbeSource(loader=loader)
             reader = ProcReader(CgroupPaths(gone=source.gone_cgroups))
-            live = LiveNode(clock, source, reader, names, _session(), tuple(library or ()))
+            live = LiveNode(clock, source, reader, names, PatientNvml(), tuple(library or ()))
             if isinstance(source, RuntimeSource):
                 live.runtime_calls = source.runtime_calls
             _show(stack.enter_context(live), interval_s, once, as_json)
@@ -128,14 +128,6 @@ def names_from(stack: contextlib.ExitStack, choice: HolderChoice, node: str, clo
     if names.read() is None and names.problem:
         _warn(f"without names of pods: {names.problem}")
     return names
-
-
-def _session() -> NvmlSession | None:
-    try:
-        return NvmlSession()
-    except Unsupported as error:
-        _warn(f"without devices: {str(error).partition(';')[0]}")
-        return None
 
 
 def _warn(text: str) -> None:

@@ -62,6 +62,13 @@ class PatientNvml:
             _log.warning("nvml_away", problem=session.away, then="it is tried again; no device is known yet")
         return session.devices
 
+    @property
+    def problem(self) -> str:
+        """Why nothing is measured now; empty while NVML answers. Only after `open`."""
+        if self._hangs:
+            return "NVML does not answer: its driver hangs"
+        return self._session.result.away
+
     def rebase(self, time: AgentTime) -> None:
         """See Sampler.rebase."""
         self._before_ns += time.offset_ns - self._time.offset_ns

@@ -70,6 +70,8 @@ class Snapshot:
     devices: list[DeviceNow]
     events: int = 0
     lost: int = 0
+    nvml_problem: str = ""
+    """Why NVML tells nothing, in words; empty while it answers."""
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""

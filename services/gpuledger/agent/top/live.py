@@ -11,17 +11,16 @@ import numpy as np
 
 from gpuledger.agent.epoch import AgentTime, boot_id
 from gpuledger.agent.holders.source import HolderSource
-from gpuledger.agent.nvml import NvmlSession
 from gpuledger.agent.probes import EventSource
 from gpuledger.agent.process_reader import ProcessReader
 from gpuledger.agent.processes import ProcessTable
-from gpuledger.agent.samplers.nvml import NvmlSampler
+from gpuledger.agent.samplers.patient import PatientNvml
 from gpuledger.agent.samplers.samples import Sample
 from gpuledger.agent.state import NodeState, View
 from gpuledger.agent.top.activity import Activity, DeviceNow, Snapshot
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.fields import Field
-from gpuledger.contract.records import NodeLayout
+from gpuledger.contract.records import Device, NodeLayout
 
 if TYPE_CHECKING:
     from gpuledger.agent.probes.cudart import RuntimeCalls
@@ -43,16 +42,15 @@ class LiveNode:
         source: EventSource,
         reader: ProcessReader,
         holders: HolderSource | None = None,
-        session: NvmlSession | None = None,
+        nvml: PatientNvml | None = None,
         libraries: Sequence[Path] = (),
     ) -> None:
         self._clock = clock
         self._source = source
         self._reader = reader
         self._holders = holders
-        self._session = session
+        self._nvml = nvml
         self._libraries = libraries
-        self._sampler: NvmlSampler | None = None
         self.runtime_calls: Callable[[], list[RuntimeCalls]] | None = None
         """Where calls of the CUDA runtime are counted, if they are."""
         self._runtime_before: dict[tuple[int, int, str], int] = {}
@@ -68,15 +66,20 @@ class LiveNode:
             self._close()
             raise
         self._time = AgentTime.begin(self._clock, boot_id())
-        devices = self._session.devices if self._session else []
+        devices = self._devices()
         processes = ProcessTable(self._reader, devices, self._time.epoch.boot_id, self._source)
         self._state = NodeState(NodeLayout(devices=devices), processes, self._time.offset_ns)
-        if self._session is not None:
-            self._sampler = NvmlSampler(self._session, self._clock, self._time)
         self._activity = Activity(self._state, self._time.now_ns(self._clock))
         self._lost_before = self._source.losses().events
         self._refresh_due_ns = 0
         return self
+
+    def _devices(self) -> list[Device]:
+        """Those that NVML tells in time; where it hangs, a later round tells them."""
+        if self._nvml is None:
+            return []
+        self._nvml.wait()
+        return self._nvml.open(self._clock, self._time)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -85,7 +88,7 @@ class LiveNode:
         self._close()
 
     def _close(self) -> None:
-        owned: tuple[_Closes | None, ...] = (self._sampler, self._source, self._reader, self._session)
+        owned: tuple[_Closes | None, ...] = (self._source, self._reader, self._nvml)
         for thing in owned:
             if thing is not None:
                 thing.close()
@@ -109,6 +112,7 @@ class LiveNode:
         lost = self._source.losses().events
         snapshot.lost, self._lost_before = lost - self._lost_before, lost
         _measured(snapshot.devices, samples)
+        snapshot.nvml_problem = self._nvml.problem if self._nvml else ""
         if self.runtime_calls is not None:
             self._add_runtime(snapshot, self.runtime_calls())
         return snapshot
@@ -145,9 +149,9 @@ class LiveNode:
             self._activity.add(self._state.processes.resolve(raw, self._time.offset_ns))
 
     def _measure(self) -> list[Sample]:
-        if self._sampler is None:
+        if self._nvml is None:
             return []
-        taken = self._sampler.sample()
+        taken = self._nvml.sample()
         if taken.devices is not None:
             self._state.know(taken.devices)
         self._state.take_contexts(taken)

@@ -34,6 +34,8 @@ class Screen:
         else:
             yield Text("nobody uses a GPU", style="dim")
         yield from _runtime(snapshot, length_s)
+        if snapshot.nvml_problem:
+            yield Text(f"nothing measured: {snapshot.nvml_problem.partition(';')[0]}", style="yellow")
         foot = f"{snapshot.events / length_s:.0f} calls/s, {snapshot.lost} lost, over {length_s:.1f} s"
         yield Text(foot, style="bold red" if snapshot.lost else "dim")
 
