@@ -11,7 +11,7 @@ from gpuledger.contract.identity import NodeKey, RecordId
 from gpuledger.contract.records import Device, NodeLayout
 from gpuledger.contract.windows import DAY_NS, HOUR_NS, WindowGrid
 from gpuledger.processor.progress import hours_to_write, loaded
-from gpuledger.processor.progress_writer import _expired, within
+from gpuledger.processor.progress_writer import expired, within
 from gpuledger.processor.protocol import (
     Announcement,
     Batch,
@@ -115,8 +115,8 @@ def test_rows_that_are_too_old_to_be_restated_are_forgotten_but_for_the_last_key
     node.plan()
     assert sorted(node.nodes[NODE].rows.starts()) == [old, START - W]
     hours = {start - start % HOUR_NS for start in rows}
-    assert _expired(hours, node.nodes[NODE], node.open_from_ns) == set(), "its keyframe still speaks"
-    assert _expired(hours, None, node.open_from_ns) == {old - old % HOUR_NS}
+    assert expired(hours, node.nodes[NODE], node.open_from_ns) == set(), "its keyframe still speaks"
+    assert expired(hours, None, node.open_from_ns) == {old - old % HOUR_NS}
 
 
 def test_copies_of_a_record_that_is_held_are_not_held() -> None:

@@ -265,6 +265,38 @@ def test_an_empty_window_that_an_end_cuts_outranks_one_that_a_fenced_owner_charg
     assert batch.decisions[1].revision.packed > unaware.packed
 
 
+def test_an_empty_window_is_restated_where_late_keyframes_change_and_change_back() -> None:
+    rows, empty = hour_of(HOUR), START - W
+    for start in range(START - 3 * W, START, W):
+        rows[start] = WindowRow(0, 0)
+    node = owner(taken(rows))
+    other = NodeLayout(instance_type="other")
+    log = [record(OFFSETS, START - 3 * W)._replace(layout=other), record(OFFSETS + 1, START - 2 * W)]
+    for one in log:
+        node.read(one)
+    unions = {(NODE, one.window_start_ns): [one] for one in log}
+    last = node.settle(node.plan(), unions).decisions[-1]
+    fenced = rank_of_empty(0, 2, stated=False, outside=False, flag=0)  # from the first late one alone
+    assert (last.window_start_ns, last.layout) == (empty, LAYOUT)
+    assert last.revision.packed > fenced.packed
+
+
+def test_what_a_due_window_of_a_long_dead_node_is_computed_from_stays_in_gpu_progress() -> None:
+    old = HOUR - 8 * DAY_NS + 2 * HOUR_NS
+    history = list(taken({start: speaking(7) for start in range(old, old + 3 * W, W)}).nodes())
+    node, writer = (
+        owner(History(), lifetimes=[(NODE, Lifetime(old, old + 3 * W, old + 4 * W))]),
+        ProgressWriter(),
+    )
+    writer.know(history)
+    node.complete(history)
+    node.announce(Announcement(1, old, old + 3 * W))
+    node.mark(START + 10 * HOUR_NS, OFFSETS)
+    nothing = Batch((), {}, (), ())
+    node.plan()
+    assert list(writer.records(node, nothing, None)) == []  # type: ignore[arg-type]
+
+
 def test_an_hour_in_parts_counts_once_its_first_part_is_there() -> None:
     node = owner(History())
     node.complete([])

@@ -19,6 +19,7 @@ class Shared(NamedTuple):
     bad: float  # part of the records that can not be read
     largest: int  # bytes of a record, at most
     mid_windows: set[tuple[NodeKey, int, int]]  # (node, epoch, window) that an epoch began within
+    layouts: int | None = None  # how many there are; None: each is new
 
 
 class Agent:
@@ -68,6 +69,8 @@ class Agent:
             self._emit(window - 1, last=True)
             if self._shared.random.random() < 0.3:
                 self.layout += 1
+                if self._shared.layouts is not None:
+                    self.layout %= self._shared.layouts
             self._emit(window, keyframe=True)
         elif self._shared.random.random() < 0.5:
             self._emit(window)

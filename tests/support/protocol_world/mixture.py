@@ -28,6 +28,8 @@ class Faults:
     rules: Rules = RULES
     launched: int = 0  # ticks at which the life of the first node began
     largest: int = 1  # bytes of a record, at most
+    layouts: int | None = None  # how many a node changes between; None: each is new, and none comes back
+    round_bytes: int | None = None  # of a round, at least; None: as much as there is
     weights: Mapping[str, float] = field(
         default_factory=lambda: {
             "worker_crash": 3,

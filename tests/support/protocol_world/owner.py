@@ -126,7 +126,11 @@ class Worker:
 
     def _round(self, owner: PartitionOwner) -> Generator[None, None, bool]:
         world, random = self._world, self._world.random
-        effects = work([owner], limit=random.choice((1, 3, 100)))
+        limit, least = random.choice((1, 3, 100)), world.faults.round_bytes
+        if least is None:
+            effects = work([owner], limit=limit)
+        else:
+            effects = work([owner], limit, self._pace.randint(least, 4 * least))
         answer: object = None
         while True:
             try:

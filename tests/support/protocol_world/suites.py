@@ -19,11 +19,20 @@ FLOODS = {**ALL, "flood": 4, "stray": 2, "amendment": 3, "mend": 3}
 SMALL = replace(RULES, window_records=7, window_bytes=40)
 FORGETFUL = replace(RULES, oldest_ns=10 * WINDOW_NS)
 
+COMING_BACK = {
+    **ALL, "network": 8, "agent_crash": 5, "spool_lost": 2, "clock_step": 3, "worker_crash": 8, "zombie": 4,
+    "goodbye": 0.6, "mend": 2,
+}  # fmt: skip
+
 SUITES: dict[str, tuple[float, Faults]] = {
-    "all-faults": (0.3, Faults()),
+    "all-faults": (0.15, Faults()),
     "takeovers": (0.15, Faults(weights=TAKEOVERS)),
     "ends-launches-generations": (0.15, Faults(weights=UNTIMELY)),
     "broken-agents": (0.1, Faults(unreadable=0.15, weights=BROKEN_AGENTS)),
     "full-windows": (0.15, Faults(weights=FLOODS, rules=SMALL, largest=9)),
     "launched-long-ago": (0.15, Faults(rules=FORGETFUL, launched=-60)),
-}
+    "layouts-that-come-back": (0.08, Faults(unreadable=0.15, layouts=2, weights=COMING_BACK)),
+    "rounds-of-few-bytes": (
+        0.07, Faults(unreadable=0.15, layouts=2, weights=COMING_BACK, round_bytes=6, largest=9)
+    ),
+}  # fmt: skip

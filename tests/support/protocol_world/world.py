@@ -59,7 +59,12 @@ class World:
         self._spawned = 0
         self._mended: set[int] = set()
         shared = Shared(
-            self.random, self._number, self.faults.unreadable, self.faults.largest, self.mid_windows
+            self.random,
+            self._number,
+            self.faults.unreadable,
+            self.faults.largest,
+            self.mid_windows,
+            self.faults.layouts,
         )
         self.agents = [Agent(node, shared) for node in NODES]
         for agent in self.agents:

@@ -174,14 +174,14 @@ class NodeState:
         """
         nearest: tuple[int, Statement] | None = None
         for other, found in overlay.items():
-            if other < start and self._tells(found) and (nearest is None or other > nearest[0]):
+            if other < start and self.tells(found) and (nearest is None or other > nearest[0]):
                 assert found is not None
                 nearest = other, found
         for other in self.rows.speaking_before(start):
             if nearest is not None and other <= nearest[0]:
                 break
             stated = self.rows[other].statement
-            if other not in overlay and stated is not None and self._tells(stated):
+            if other not in overlay and stated is not None and self.tells(stated):
                 return other, stated
         return nearest
 
@@ -199,6 +199,21 @@ class NodeState:
     def is_whole(self) -> bool:
         """Whether all that an earlier owner wrote is there."""
         return self._known_from is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is due of the node, nor ever will be by the clock: its rows may all go.
+
+        A node whose life nobody states and that did not say goodbye may speak again, and then owes what lies
+        between: never over.
+        """
+        if self._restate or any(True for _ in self.held.starts()):
+            return False
+        behind = NOTHING_KNOWN if self.through is None else self.through + self.length_ns
+        if self.lifetimes.stated:
+            return not self.lifetimes.alive(behind, NOTHING_KNOWN)
+        spoken = self.speaks(behind, {})
+        return spoken is None or spoken[1].goodbye
 
     @property
     def first(self) -> int | None:
@@ -225,7 +240,8 @@ class NodeState:
     def _is_known(self, start: int) -> bool:
         return self._known_from is None or start >= self._known_from
 
-    def _tells(self, statement: Statement | None) -> bool:
+    def tells(self, statement: Statement | None) -> bool:
+        """Whether windows without a keyframe speak from one that states this."""
         return statement is not None and (statement.has_keyframe or not self.lifetimes.stated)
 
     def _step_of(self, start: int) -> int:
@@ -244,7 +260,7 @@ class NodeState:
             return
         end = self.through + self.length_ns
         for other in self.rows.speaking_behind(start):
-            if self._tells(self.rows[other].statement):
+            if self.tells(self.rows[other].statement):
                 end = min(end, other)
                 break
         for behind in range(start + self.length_ns, end, self.length_ns):

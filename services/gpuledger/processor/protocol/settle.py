@@ -94,6 +94,10 @@ def _tells_alike(node: NodeState, start: int, found: Mapping[int, Statement | No
     it says something else. Windows are restated with the one that they speak from, so what the rows say is
     what they were charged with.
 
+    Of several late ones in one round each must say the same, not the last alone: an owner that came no
+    further than its charges may have read a part of them, and charged the window from one that said something
+    else. That is nearer than what the rows say, so it stands until the window is charged from the nearest.
+
     A window that a launch or an end cuts is always restated: an owner that was fenced may have charged it
     from the nearer keyframe, whole, and of empty windows what is nearer outranks what is cut.
     """
@@ -102,7 +106,12 @@ def _tells_alike(node: NodeState, start: int, found: Mapping[int, Statement | No
     before, now = node.speaks(start, {}), node.speaks(start, found)
     if before is None or now is None:
         return before is now
-    return before[1].layout == now[1].layout and before[1].goodbye == now[1].goodbye
+    told = [
+        statement
+        for other, statement in found.items()
+        if before[0] <= other < start and statement is not None and node.tells(statement)
+    ]
+    return all(before[1].layout == one.layout and before[1].goodbye == one.goodbye for one in (*told, now[1]))
 
 
 def _decide(
