@@ -157,6 +157,8 @@ def test_an_agent_whose_nvml_never_starts_goes_on_and_meets_its_devices_when_it_
         assert "nvml_hangs" in agent.log
         grows(port, "windows_total", 3)
         assert metric(port, "devices") == 0
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/alive", timeout=60) as answer:
+            assert answer.read() == b"ok\n", "its loop comes round all the same"
         driver.end()
         until(lambda: agent.log.count("epoch_begins") == 2)
         grows(port, "samples_total", 2)

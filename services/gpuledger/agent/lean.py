@@ -24,16 +24,19 @@ def watch(fd: int, kept: Sequence[str]) -> None:
     """Watch this node until SIGTERM or SIGINT, as the orders in ``fd`` say. ``kept``: its capabilities."""
     bare_client()  # before anything imports the package
     from gpuledger.agent import footprint, handover
+    from gpuledger.agent.rounds import Rounds
     from gpuledger.agent.runtime import running
     from gpuledger.contract.clock import SystemClock
 
     orders = handover.take_over(fd)
+    clock = SystemClock()
+    rounds = Rounds(clock)
     if orders.metrics_port is not None:
         from gpuledger.agent import metrics
         from gpuledger.agent.metrics_server import serve_metrics
 
-        serve_metrics(orders.metrics_port, orders.metrics_address, metrics.REGISTRY)
-    with running(orders.settings, orders.sources, orders.bus, SystemClock()) as (agent, _):
+        serve_metrics(orders.metrics_port, orders.metrics_address, metrics.REGISTRY, rounds.problem)
+    with running(orders.settings, orders.sources, orders.bus, clock) as (agent, _):
         _log.info("capabilities", kept=kept, lacking=[one.name for one in missing()])
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -44,7 +47,7 @@ def watch(fd: int, kept: Sequence[str]) -> None:
         gc.collect()
         gc.freeze()  # what is there by now stays: a collection need not look at it again
         with footprint.Keeper():
-            agent.run(orders.ends_node)
+            agent.run(orders.ends_node, rounds.come)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -86,8 +86,9 @@ class Agent:
         """Have `run` return soon."""
         self._stop.set()
 
-    def run(self, ends_node: bool = False) -> None:
-        """Work until stopped. ``ends_node``: the node ends when it is stopped, which is said to all."""
+    def run(self, ends_node: bool = False, on_round: Callable[[], None] = lambda: None) -> None:
+        """Work until stopped. ``ends_node``: the node ends when it is stopped, which is said to all.
+        ``on_round`` is called before each round."""
         first_ns = self._time.unix_ns(self._time.epoch.started_boot_ns)
         settings = self._settings
         self._launched_ns = launched_ns(settings.state_directory, settings.launched_ns, first_ns)
@@ -97,6 +98,7 @@ class Agent:
         ends = False
         try:
             while not self._stop.is_set():
+                on_round()
                 self.tick()
                 now_ns = self._time.now_ns(self._clock)
                 rest(self._stop, self._source, until_round_s(now_ns, self._rules.event_grace_ns))
