@@ -82,6 +82,8 @@ def rest(world: World, verdict: Verdict) -> None:
         world.wait_until(lambda: world.tail.follow() and not world.tail.behind_generations(), REST_S),
         f"{world.tail.behind_generations()} windows are not restated",
     )
+    # what they are is judged later; here it is waited for a worker that still reads what lies back
+    world.wait_until(lambda: world.tail.follow() and not world.tail.behind_lives(DEVICES), REST_S)
     closed_ns = max((version.active_from_ns for version in world.closed), default=0)
     world.wait_until(lambda: time.time_ns() > closed_ns, REST_S)
     world.still()
