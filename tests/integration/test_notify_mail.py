@@ -148,6 +148,30 @@ def test_a_wrong_password_is_tried_again_since_somebody_may_mend_it(
     assert "wrong" not in str(found.value)
 
 
+def test_a_server_that_speaks_tls_from_the_first_byte_is_spoken_to_so(
+    described: dict[str, Any], mailbox: Mailbox, certificate: tuple[Path, Path]
+) -> None:
+    """As at port 465 (RFC 8314, 3.3): it says nothing before it is greeted in TLS."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate[1], certificate[0])
+    controller = Controller(
+        mailbox,
+        hostname="127.0.0.1",
+        port=free_port(),
+        ssl_context=tls,
+        ready_timeout=PATIENCE_S,
+    )
+    controller.start()
+    open_to_all = {"port": controller.port, "tls": "implicit", "username": None, "password": None}
+    try:
+        send(described | open_to_all)
+        with pytest.raises(TargetAway, match="SSLCertVerificationError"):
+            send(described | open_to_all | {"ca_file": None})
+    finally:
+        controller.stop()
+    assert len(mailbox.envelopes) == 1
+
+
 def test_a_server_whose_certificate_nobody_vouches_for_gets_no_password(
     described: dict[str, Any], mailbox: Mailbox
 ) -> None:

@@ -7,7 +7,10 @@ from email import message_from_bytes, policy
 
 import pytest
 
+from gpuledger.contract.clock import ManualClock
 from gpuledger.contract.records import BreachDriver
+from gpuledger.notify.alertmanager import Alertmanager
+from gpuledger.notify.http import Poster
 from gpuledger.notify.mail import message as mail_of
 from gpuledger.notify.notice import Kind, Notice
 from gpuledger.notify.slack import MAX_SECTION_CHARACTERS
@@ -16,6 +19,9 @@ from gpuledger.notify.webhook import key_of, payload, signature
 from tests.support.breaches import breach
 
 HOSTILE = "a\r\nBcc: all@example.org\u2028<!channel> \ud83d".encode("utf-8", "replace").decode()
+
+
+CORRECTED = "The ledger was corrected: this line was never crossed."
 
 
 def notice(kind: Kind = Kind.FIRING, **fields: object) -> Notice:
@@ -58,6 +64,27 @@ def test_a_mail_has_one_recipient_line_whatever_a_name_says() -> None:
 def test_the_mails_of_one_breach_are_one_thread() -> None:
     ends = [mail_of(notice(kind), "a@b.c", ["d@e.f"])["References"] for kind in Kind]
     assert len(set(ends)) == 1
+
+
+def test_a_breach_that_was_never_one_is_said_so_wherever_it_is_told() -> None:
+    retracted, resolved = notice(Kind.RETRACTED), notice(Kind.RESOLVED)
+    assert retracted.title == "[Retracted] team-a has spent 80 % of team-a-monthly"
+
+    def bodies(told: Notice) -> list[str]:
+        alerts = Alertmanager("http://127.0.0.1:1", {}, Poster("nobody"), ManualClock(told.at_ns))
+        alert = alerts.alert(told.breach, told.at_ns, told.at_ns, told.kind)
+        alerts.close()
+        chat, hook = json.loads(chat_of(told)), json.loads(payload(told))
+        return [
+            mail_of(told, "a@b.c", ["d@e.f"]).get_content(),
+            chat["attachments"][0]["blocks"][0]["text"]["text"],
+            hook["data"]["text"],
+            alert["annotations"]["description"],
+        ]
+
+    assert all(CORRECTED in body for body in bodies(retracted))
+    assert not any(CORRECTED in body for body in bodies(resolved))
+    assert json.loads(payload(retracted))["type"] == "breach.retracted"
 
 
 def test_a_chat_s_message_is_short_and_calls_nobody() -> None:

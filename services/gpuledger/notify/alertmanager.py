@@ -46,10 +46,10 @@ class Alertmanager:
         match notice.kind:
             case Kind.FIRING:
                 self._expire(self._holds(), {notice.breach.id})
-                self._post([self._alert(notice.breach, now_ns, now_ns + ENDS_AFTER_NS)])
+                self._post([self.alert(notice.breach, now_ns, now_ns + ENDS_AFTER_NS)])
             case Kind.RESOLVED | Kind.RETRACTED:
                 self._expire(self._holds(), {notice.breach.id})
-                self._post([self._alert(notice.breach, now_ns, now_ns)])
+                self._post([self.alert(notice.breach, now_ns, now_ns, notice.kind)])
             case Kind.ACKNOWLEDGED | Kind.SILENCED:
                 self._hold(notice.breach, self._holds().get(notice.breach.id), now_ns)
 
@@ -61,7 +61,7 @@ class Alertmanager:
             self._hold(breach, holds.get(breach.id), now_ns)
         self._expire(holds, set(holds) - {breach.id for breach in held})
         if firing:
-            self._post([self._alert(breach, now_ns, now_ns + ENDS_AFTER_NS) for breach in firing])
+            self._post([self.alert(breach, now_ns, now_ns + ENDS_AFTER_NS) for breach in firing])
 
     def close(self) -> None:
         """See Target.close."""
@@ -70,8 +70,9 @@ class Alertmanager:
     def _post(self, alerts: Sequence[Mapping[str, Any]]) -> None:
         self._poster.request("POST", f"{self._url}/alerts", json.dumps(alerts).encode())
 
-    def _alert(self, breach: Breach, now_ns: int, ends_ns: int) -> dict[str, Any]:
-        notice = Notice(Kind.FIRING, breach, now_ns)
+    def alert(self, breach: Breach, now_ns: int, ends_ns: int, kind: Kind = Kind.FIRING) -> dict[str, Any]:
+        """As the v2 API takes it; one that ``ends_ns`` by now is over, and told in the words of ``kind``."""
+        notice = Notice(kind, breach, now_ns)
         labels = {
             "alertname": NAMES.get(breach.rule, "GpuBudget"),
             "breach_id": breach.id,
