@@ -8,7 +8,7 @@ import pytest
 
 from gpuledger.agent.lifetime import launched_ns
 from gpuledger.agent.probes.attach import LibraryReport
-from gpuledger.agent.probes.events import Losses
+from gpuledger.agent.probes.events import Losses, RawEvents
 from gpuledger.agent.settings import read_layout
 from gpuledger.agent.simulated import SimulatedNode
 from gpuledger.contract.errors import ConfigError
@@ -181,6 +181,25 @@ def test_an_agent_that_fails_does_not_end_its_node(
     with pytest.raises(OSError, match="ring"):
         bench.agent.run(ends_node=True)
     assert [life.ended_ns for life in nodes()] == [None]
+
+
+def test_a_round_is_told_of_before_it_begins_and_none_while_one_stands_still(bench: Bench) -> None:
+    """What the liveness probe goes by."""
+    told: list[str] = []
+    drain = bench.source.drain
+
+    def standing_still() -> RawEvents:
+        told.append("stands still")
+        bench.agent.stop()
+        return drain()
+
+    def on_round() -> None:
+        told.append("comes round")
+        if len(told) == 2:
+            bench.source.drain = standing_still  # type: ignore[method-assign]
+
+    bench.agent.run(on_round=on_round)
+    assert told == ["comes round", "comes round", "stands still", "stands still"], "the last: of the end"
 
 
 @pytest.fixture
