@@ -12,17 +12,21 @@ from gpuledger.processor.progress_writer import ProgressWriter, within
 from gpuledger.processor.protocol import (
     Announcement,
     Batch,
+    Decision,
+    Gather,
     History,
     Lifetime,
     LogRecord,
     NodeProgress,
     PackedRows,
     PartitionOwner,
+    Publish,
     Reading,
     Rules,
     Statement,
     WindowRow,
     Written,
+    work,
 )
 from gpuledger.processor.protocol.ranks import rank_of_empty
 from gpuledger.processor.protocol.rows import Rows
@@ -104,6 +108,25 @@ def work_off(node: PartitionOwner, log: Sequence[LogRecord]) -> list[int]:
         decided += [decision.window_start_ns for decision in batch.decisions]
         node.commit(batch)
     return decided
+
+
+def decided_by(node: PartitionOwner, log: Sequence[LogRecord]) -> list[Decision]:
+    """What one round over a node without rows that would have to be read again decides."""
+    decided: list[Decision] = []
+    effects, answer = work([node]), None
+    while True:
+        try:
+            effect = effects.send(answer)
+        except StopIteration:
+            return decided
+        answer = None
+        if isinstance(effect, Gather):
+            answer = {
+                (task.node, task.window_start_ns): [one for one in log if one.offset in task.held]
+                for _, task in effect.tasks
+            }
+        elif isinstance(effect, Publish):
+            decided += [decision for _, batch in effect.batches for decision in batch.decisions]
 
 
 def test_a_new_window_is_charged_and_acknowledged_before_older_rows_are_there() -> None:
@@ -277,6 +300,23 @@ def test_an_empty_window_is_restated_where_late_keyframes_change_and_change_back
     unions = {(NODE, one.window_start_ns): [one] for one in log}
     last = node.settle(node.plan(), unions).decisions[-1]
     fenced = rank_of_empty(0, 2, stated=False, outside=False, flag=0)  # from the first late one alone
+    assert (last.window_start_ns, last.layout) == (empty, LAYOUT)
+    assert last.revision.packed > fenced.packed
+
+
+def test_an_empty_window_is_restated_where_one_behind_spoke_first() -> None:
+    """Of two late keyframes the later window's lies first in the log, and was worked off alone."""
+    rows, empty = hour_of(HOUR), START - W
+    for start in range(START - 3 * W, START, W):
+        rows[start] = WindowRow(0, 0)
+    node = owner(taken(rows))
+    other = NodeLayout(instance_type="other")
+    log = [record(OFFSETS, START - 2 * W), record(OFFSETS + 1, START - 3 * W)._replace(layout=other)]
+    node.read(log[0])
+    assert [one.window_start_ns for one in decided_by(node, log)] == [START - 2 * W], "it says what was said"
+    node.read(log[1])
+    last = decided_by(node, log)[-1]
+    fenced = rank_of_empty(0, 2, stated=False, outside=False, flag=0)  # from the other one alone
     assert (last.window_start_ns, last.layout) == (empty, LAYOUT)
     assert last.revision.packed > fenced.packed
 

@@ -185,6 +185,28 @@ class NodeState:
                 return other, stated
         return nearest
 
+    def is_news(self, start: int, statement: Statement | None) -> bool:
+        """Whether a closed window, stating this now, says something else than was spoken there before."""
+        if not self.is_passed(start) or statement is None or not self.tells(statement):
+            return False
+        row = self.rows.get(start)
+        if row is not None and row.statement is not None and self.tells(row.statement):
+            return not statement.says_same(row.statement)
+        spoken = self.speaks(start, {})
+        return spoken is None or not statement.says_same(spoken[1])
+
+    def silent_behind(self, start: int) -> Iterator[int]:
+        """The closed windows behind ``start`` that speak from others, whichever these are."""
+        if self.through is None:
+            return
+        for behind in range(start + self.length_ns, self.through + self.length_ns, self.length_ns):
+            if (
+                behind in self.rows
+                and behind not in self.held
+                and not self.tells(self.rows[behind].statement)
+            ):
+                yield behind
+
     def commit(self, start: int, row: WindowRow, finished: Iterable[int]) -> None:
         """A window was computed and written: its row stands, its records are no longer held."""
         is_first = self.through is None

@@ -222,6 +222,25 @@ class PartitionOwner:
             beyond=tuple(r for part in parts for r in part.beyond),
         )
 
+    def widened(self, tasks: Sequence[WindowTask], batch: Batch) -> list[WindowTask]:
+        """The plan that became ``batch``, with all empty windows behind a late one that says something new.
+
+        Others speak nearer to some of them. But an owner that came no further than its charges may have
+        charged those from the late one alone, before it or this one had read the others.
+        """
+        changed: dict[NodeKey, int] = {}
+        for (key, start), row in batch.rows.items():
+            if self.nodes[key].is_news(start, row.statement):
+                changed[key] = min(start, changed.get(key, start))
+        if not changed:
+            return list(tasks)
+        planned = {(task.node, task.window_start_ns): task for task in tasks}
+        for key, start in changed.items():
+            node = self.nodes[key]
+            for behind in node.silent_behind(start):
+                planned.setdefault((key, behind), _task(node, behind))
+        return sorted(planned.values(), key=lambda task: (task.node, task.window_start_ns))
+
     def commit(self, batch: Batch) -> None:
         """The charges and the progress of ``batch`` are written: its records are finished."""
         finished = set(batch.finished)

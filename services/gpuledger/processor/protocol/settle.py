@@ -50,6 +50,7 @@ def settle_node(
     """Decide ``tasks``, in order, since an empty window speaks from what the ones before it state."""
     batch = NodeBatch()
     found: dict[int, Statement | None] = {}
+    told: list[Statement] = []  # each of what these say, once
     for task in tasks:
         key, start = task.node, task.window_start_ns
         held = node.held.of(start)
@@ -60,7 +61,12 @@ def settle_node(
         ]
         inputs, beyond = within_bounds(distinct(union), rules)
         row = node.rows.get(start)
-        if row is not None and not held and not node.must_restate(start) and _tells_alike(node, start, found):
+        if (
+            row is not None
+            and not held
+            and not node.must_restate(start)
+            and _tells_alike(node, start, found, told)
+        ):
             continue
         batch.finished.extend(task.held)
         if row is not None and len(inputs) < row.inputs:
@@ -71,6 +77,8 @@ def settle_node(
         generation = max(generations.of(key.cluster, start), row.generation if row is not None else 0)
         statement = statement_of(inputs)
         found[start] = statement
+        if statement is not None and node.tells(statement) and not any(map(statement.says_same, told)):
+            told.append(statement)
         batch.decisions.append(_decide(node, start, inputs, generation, found))
         batch.refused.extend(record for record in refused(inputs) if record.offset in held)
         batch.beyond.extend(record for record in beyond if record.offset in held)
@@ -87,16 +95,18 @@ def settle_node(
     return batch
 
 
-def _tells_alike(node: NodeState, start: int, found: Mapping[int, Statement | None]) -> bool:
+def _tells_alike(
+    node: NodeState, start: int, found: Mapping[int, Statement | None], told: Sequence[Statement]
+) -> bool:
     """Whether the nearest window that speaks of this one says what it was charged with.
 
     A spool of days is a late keyframe after the other: each restates the empty windows behind it only where
     it says something else. Windows are restated with the one that they speak from, so what the rows say is
     what they were charged with.
 
-    Of several late ones in one round each must say the same, not the last alone: an owner that came no
-    further than its charges may have read a part of them, and charged the window from one that said something
-    else. That is nearer than what the rows say, so it stands until the window is charged from the nearest.
+    All that the round found first, ``told``, must say the same, not the nearest alone: an owner that came no
+    further than its charges may have read a part of it, and charged the window from one that said something
+    else. That may be nearer than what the rows say, and stands until the window is charged from the nearest.
 
     A window that a launch or an end cuts is always restated: an owner that was fenced may have charged it
     from the nearer keyframe, whole, and of empty windows what is nearer outranks what is cut.
@@ -106,12 +116,7 @@ def _tells_alike(node: NodeState, start: int, found: Mapping[int, Statement | No
     before, now = node.speaks(start, {}), node.speaks(start, found)
     if before is None or now is None:
         return before is now
-    told = [
-        statement
-        for other, statement in found.items()
-        if before[0] <= other < start and statement is not None and node.tells(statement)
-    ]
-    return all(before[1].layout == one.layout and before[1].goodbye == one.goodbye for one in (*told, now[1]))
+    return all(map(before[1].says_same, (*told, now[1])))
 
 
 def _decide(

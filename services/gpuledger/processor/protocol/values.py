@@ -67,6 +67,10 @@ class Statement(NamedTuple):
         """Whether it states what the node consists of."""
         return self.keyframe_offset >= 0
 
+    def says_same(self, other: Statement) -> bool:
+        """Whether windows that speak from the one are charged as those that speak from the other."""
+        return self.layout == other.layout and self.goodbye == other.goodbye
+
 
 @dataclass(frozen=True, slots=True)
 class WindowRow:

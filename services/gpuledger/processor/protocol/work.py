@@ -69,6 +69,14 @@ def work(
     if planned:
         unions: Unions = yield Gather(tuple((o.partition, task) for o, tasks in planned for task in tasks))
         settled = [(owner, owner.settle(tasks, unions)) for owner, tasks in planned]
+        wider = [
+            (owner, owner.widened(tasks, batch))
+            for (owner, tasks), (_, batch) in zip(planned, settled, strict=True)
+        ]
+        if sum(len(tasks) for _, tasks in wider) > sum(len(tasks) for _, tasks in planned):
+            planned = wider
+            unions = yield Gather(tuple((o.partition, task) for o, tasks in planned for task in tasks))
+            settled = [(owner, owner.settle(tasks, unions)) for owner, tasks in planned]
         decided = sum(len(batch.decisions) for _, batch in settled)
         yield Publish(tuple((owner.partition, batch) for owner, batch in settled))
         for owner, batch in settled:
