@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuledger.agent.holders.disruption import BUDGETS
 from gpuledger.agent.simulated import SimulatedNode
 from gpuledger.bus import BusSettings, apply_topics
 from gpuledger.contract.records import Holdings, Keeper
@@ -107,6 +108,9 @@ def test_pods_without_gpus_on_a_node_that_nobody_holds_are_in_the_keyframe(
 ) -> None:
     api.put(NODES, node("node-a", labels=LABELS))
     api.put(PODS, pod("shell", "shell", "ops", metadata={"annotations": {DO_NOT_DISRUPT: "true"}}))
+    api.single[BUDGETS.format("ops")] = {
+        "items": [{"spec": {"selector": {}}, "status": {"disruptionsAllowed": 0}}],
+    }
     daemons = [{"kind": "DaemonSet", "name": "logs", "controller": True}]
     api.put(PODS, pod("logs", "logs", "ops", metadata={"ownerReferences": daemons}))
     kubelet = Kubelet(tmp_path / "kubelet.sock")
@@ -132,4 +136,5 @@ def test_pods_without_gpus_on_a_node_that_nobody_holds_are_in_the_keyframe(
     kubelet.down()
     kept = next(one for one in keyframes() if one.keepers_count)
     assert (kept.holders, kept.keepers_count) == ([], 1)
-    assert kept.keepers == [Keeper("shell", "ops", "shell", "", ["do_not_disrupt", "no_controller"])]
+    why = ["do_not_disrupt", "no_controller", "disruption_budget"]
+    assert kept.keepers == [Keeper("shell", "ops", "shell", "", why)]

@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from gpuledger.agent.devices import DeviceRef
+from gpuledger.agent.holders.disruption import DisruptionBudgets
 from gpuledger.agent.holders.join import Seen, join
 from gpuledger.agent.holders.keepers import KEEPERS_LISTED
 from gpuledger.agent.holders.pods import pod_facts
 from gpuledger.agent.holders.source import HeldDevice, Holders
 from gpuledger.agent.state import View
 from gpuledger.attribution import Charges, charge_window
-from gpuledger.contract.records import Holder, Holdings, Keeper, NodeLayout, decode, encode
+from gpuledger.contract.clock import ManualClock
+from gpuledger.contract.errors import Unavailable
+from gpuledger.contract.records import Holder, Holdings, Keeper, NodeLayout, Pod, decode, encode
+from gpuledger.kube.access import Refusal
 from gpuledger.pricing import Teams
 from tests.support.agent import Bench, uuid
 from tests.support.charging import Calls, S, gpu, prices, row_of, state, window
@@ -53,6 +57,74 @@ def told(holders: Holders) -> Holdings:
     made.advance(12 * S)
     (keyframe,) = [one for one in made.advance(22 * S) if isinstance(one, Holdings)]
     return keyframe
+
+
+NONE_ALLOWED = {"disruptionsAllowed": 0}
+
+
+class Server:
+    """An API server's budgets by namespace; it counts who asks."""
+
+    def __init__(self, **budgets: list[dict[str, Any]] | Exception) -> None:
+        self.budgets, self.asked = budgets, list[str]()
+
+    def get(self, path: str) -> dict[str, Any]:
+        namespace = path.split("/")[5]
+        self.asked.append(namespace)
+        found = self.budgets.get(namespace, [])
+        if isinstance(found, Exception):
+            raise found
+        return {"items": found}
+
+
+def pods_of(**labels: dict[str, str]) -> list[Pod]:
+    return [Pod(uid, "shop", uid, "Running", said) for uid, said in labels.items()]
+
+
+@pytest.mark.parametrize(
+    ("selector", "whom"),
+    [
+        ({}, {"web", "job"}),
+        (None, set()),
+        ({"matchLabels": {"app": "web"}}, {"web"}),
+        ({"matchLabels": {"app": "web", "tier": "front"}}, set()),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "x"]}]}, {"web"}),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}, {"job"}),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, {"web"}),
+        ({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, {"job"}),
+        ({"matchExpressions": [{"key": "app", "operator": "Resembles"}]}, set()),
+    ],
+)
+def test_a_budget_that_allows_no_disruption_keeps_the_pods_that_it_selects(
+    selector: dict[str, Any] | None, whom: set[str]
+) -> None:
+    server = Server(shop=[{"spec": {"selector": selector}, "status": NONE_ALLOWED}])
+    assert DisruptionBudgets(server, ManualClock()).blocked(pods_of(web={"app": "web"}, job={})) == whom
+
+
+@pytest.mark.parametrize(
+    "item",
+    [{"spec": {"selector": {}}, "status": {"disruptionsAllowed": 1}}, {"spec": {"selector": {}}}, 7, {}],
+)
+def test_a_budget_that_allows_one_or_says_nothing_keeps_nobody(item: Any) -> None:
+    assert not DisruptionBudgets(Server(shop=[item]), ManualClock()).blocked(pods_of(web={}))
+
+
+def test_budgets_are_asked_for_every_ten_minutes_and_stay_while_the_server_is_away() -> None:
+    clock, pods = ManualClock(), pods_of(web={})
+    server = Server(shop=[{"spec": {"selector": {}}, "status": NONE_ALLOWED}])
+    budgets = DisruptionBudgets(server, clock)
+    for _ in range(3):
+        assert budgets.blocked(pods) == {"web"}
+        clock.advance(200 * S)
+    assert server.asked == ["shop"]
+    server.budgets["shop"] = Unavailable("nobody answers")
+    assert budgets.blocked(pods) == {"web"}
+    server.budgets["shop"] = Refusal("not allowed", 403)
+    clock.advance(600 * S)
+    assert not budgets.blocked(pods), "who may not read them knows of none"
+    assert not budgets.blocked([])
+    assert server.asked == ["shop"] * 3
 
 
 def test_a_pod_without_a_gpu_is_named_with_its_owner() -> None:

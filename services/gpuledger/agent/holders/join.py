@@ -11,6 +11,7 @@ from gpuledger.agent.devices import DeviceRef, parse_device_id
 from gpuledger.agent.holders.by_claims import Claims, held_by_claims, sharing_by_claims, users_of
 from gpuledger.agent.holders.claim_status import Allotments
 from gpuledger.agent.holders.claims import Slices
+from gpuledger.agent.holders.keepers import with_budgets
 from gpuledger.agent.holders.podresources import Allocation
 from gpuledger.agent.holders.pods import ContainerFacts, PodFacts
 from gpuledger.agent.holders.sharing import device_key, is_share, sharing_of
@@ -45,6 +46,8 @@ class Seen:
     node: NodeLayout | None = None
     slices: Slices = field(default_factory=dict)
     allotments: Allotments = field(default_factory=dict)
+    blocked: Collection[str] = ()
+    """Uids of pods without GPUs that a PodDisruptionBudget keeps where they are."""
 
 
 def join(seen: Seen, alive: AliveUids) -> tuple[Holders, list[str]]:
@@ -84,7 +87,8 @@ def join(seen: Seen, alive: AliveUids) -> tuple[Holders, list[str]]:
         id_: container.name for f in named.values() for container in f.containers for id_ in container.ids
     }
     pods = tuple(named[uid].pod for uid in sorted(named))
-    keepers = tuple(facts.keeper for facts in seen.pods if facts.keeper is not None)
+    kept = (facts.keeper for facts in seen.pods if facts.keeper is not None)
+    keepers = with_budgets(kept, seen.blocked)
     sharing += sharing_by_claims(claims)
     holders = Holders(pods, tuple(sorted(held, key=_order)), sharing, names, seen.node, keepers)
     return holders, sorted(set(nameless))

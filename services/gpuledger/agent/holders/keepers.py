@@ -2,12 +2,13 @@
 
 Sources: Karpenter, concepts/disruption, "Pod-Level Controls" (it moves pods without an owner); Kubernetes
 autoscaler, cluster-autoscaler/FAQ.md, "What types of pods can prevent CA from removing a node?". Whether a
-PodDisruptionBudget stands in the way is not known here: nobody but the autoscaler needs to read those.
+PodDisruptionBudget stands in the way, which both respect, is not the pod's to say (`holders/disruption.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from gpuledger.contract.records import Keeper, Pod
@@ -18,6 +19,7 @@ DO_NOT_DISRUPT: Final = ("karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-evi
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 SYSTEM_NAMESPACE: Final = "kube-system"
+DISRUPTION_BUDGET: Final = "disruption_budget"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 
 
@@ -28,6 +30,13 @@ def keeper_of(pod: Mapping[str, Any], known: Pod) -> Keeper | None:
         return None
     workload = f"{known.workload_kind}/{known.workload}" if known.workload_kind else ""
     return Keeper(known.uid, known.namespace, known.name, workload, _why(pod, known))
+
+
+def with_budgets(keepers: Iterable[Keeper], blocked: Collection[str]) -> tuple[Keeper, ...]:
+    """The same, those of the uids ``blocked`` with a PodDisruptionBudget as one reason more."""
+    return tuple(
+        replace(one, why=[*one.why, DISRUPTION_BUDGET]) if one.uid in blocked else one for one in keepers
+    )
 
 
 def named(keepers: Iterable[Keeper], users: Collection[str]) -> list[Keeper]:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gpuledger.agent.holders.claim_status import Allotments, ClaimStatuses
 from gpuledger.agent.holders.claims import SliceDevice, slice_devices
+from gpuledger.agent.holders.disruption import DisruptionBudgets
 from gpuledger.agent.holders.join import AliveUids, Seen, join
 from gpuledger.agent.holders.podresources import Allocation, ClaimDevice, PodResources
 from gpuledger.agent.holders.pods import PodFacts, pod_facts
@@ -16,7 +17,7 @@ from gpuledger.agent.holders.source import Holders
 from gpuledger.agent.identity import pod_from_cgroup
 from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import Unavailable
-from gpuledger.contract.records import NodeLayout
+from gpuledger.contract.records import NodeLayout, Pod
 from gpuledger.kube import Gone, KubeClient, Reflector, layout_of_node
 from gpuledger.kube.reflector import KEEP_GONE_NS
 from gpuledger.logs import EventLog
@@ -53,6 +54,9 @@ class PodSource(Protocol):
     def allotments(self, devices: Collection[ClaimDevice]) -> Allotments:
         """What the statuses of their claims say of these, as far as that is known."""
 
+    def blocked(self, pods: Collection[Pod]) -> Collection[str]:
+        """The uids of these pods that a PodDisruptionBudget keeps where they are, as far as that is known."""
+
     @property
     def problem(self) -> str:
         """Why it learns nothing now; empty while it does."""
@@ -75,6 +79,7 @@ class ApiPods:
             client, SLICES.format("v1"), slice_devices, clock, where, [SLICES.format(v) for v in OLDER]
         )
         self._claims = ClaimStatuses(client, clock)
+        self._budgets = DisruptionBudgets(client, clock)
 
     def start(self) -> None:
         """See PodSource.start."""
@@ -104,6 +109,10 @@ class ApiPods:
     def allotments(self, devices: Collection[ClaimDevice]) -> Allotments:
         """See PodSource.allotments."""
         return self._claims.of(devices)
+
+    def blocked(self, pods: Collection[Pod]) -> Collection[str]:
+        """See PodSource.blocked."""
+        return self._budgets.blocked(pods)
 
     @property
     def problem(self) -> str:
@@ -174,6 +183,10 @@ class KubeletPods:
         """The kubelet does not say it."""
         return {}
 
+    def blocked(self, pods: Collection[Pod]) -> Collection[str]:
+        """The kubelet does not know it."""
+        return ()
+
     @property
     def problem(self) -> str:
         """See PodSource.problem."""
@@ -237,6 +250,7 @@ class KubernetesHolders:
             problems.append(str(error))
         pods = self._source.pods()
         if pods is not None and self._allocations is not None:
+            keeping = [] if self._allocations else [one.pod for one in pods[0] if one.keeper is not None]
             claimed = {device for allocation in self._allocations for device in allocation.claims}
             seen = Seen(
                 allocations=self._allocations,
@@ -246,6 +260,7 @@ class KubernetesHolders:
                 node=self._source.node(),
                 slices=self._source.slices(),
                 allotments=self._source.allotments(claimed),
+                blocked=self._source.blocked(keeping),
             )
             holders, nameless = join(seen, self._alive)
             problems += [f"pod {name} has devices and nobody knows its uid" for name in nameless]

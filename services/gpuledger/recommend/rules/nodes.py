@@ -19,10 +19,11 @@ WHY: Final[Mapping[str, str]] = {
     "not_safe_to_evict": 'safe-to-evict: "false": cluster-autoscaler leaves its node',
     "no_controller": "no controller would make it again: cluster-autoscaler leaves its node",
     "local_storage": "local storage: cluster-autoscaler leaves its node",
+    "disruption_budget": "a PodDisruptionBudget allows no pod of it to go now: autoscalers leave its node",
     "system_pod": "in kube-system: cluster-autoscaler leaves its node unless a PodDisruptionBudget allows it",
 }
 """Words of the record Keeper."""
-UNKNOWN: Final = "nothing on the pod stops an autoscaler; a PodDisruptionBudget is not known here"
+UNKNOWN: Final = "nothing that is known here stops an autoscaler"
 UNALLOCATED, KEPT, LEFT_OVER = "node_unallocated", "node_kept_by_cpu_pods", "node_after_work"
 
 
