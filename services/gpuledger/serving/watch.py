@@ -18,6 +18,7 @@ from gpuledger.contract.errors import Unavailable
 from gpuledger.logs import EventLog
 
 LOOK_EVERY_S = 5.0
+JOIN_S = 1.0  # a check may be waiting for a broker that is gone; the thread ends with its process
 EXIT_STUCK = 75  # EX_TEMPFAIL of sysexits.h: try again
 
 log = EventLog("gpuledger.serving")
@@ -89,7 +90,7 @@ class Watch:
                 check()
             except Unavailable as error:
                 told.append(str(error))
-        if not told:
+        if not told or self._closed.is_set():
             return True
         log.error("no progress, ends to be started anew", why=told, threads=stacks())
         sys.stderr.flush()
@@ -102,11 +103,11 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._closed.set()
-        self._thread.join()
+        self._thread.join(JOIN_S)
 
     def _run(self) -> None:
         while not self._closed.wait(self._every_s):
-            if not self.look():
+            if not self.look() or self._closed.is_set():
                 return
 
 
