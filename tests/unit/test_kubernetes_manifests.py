@@ -21,6 +21,7 @@ from gpuledger.agent.privileges import NEEDED
 from gpuledger.budgets.settings import BudgetSettings
 from gpuledger.bus import BusSettings
 from gpuledger.contract.clock import SystemClock
+from gpuledger.contract.records import Pod
 from gpuledger.inventory.cli import app as inventory_app
 from gpuledger.inventory.sources import ClusterSource
 from gpuledger.kube import KubeClient
@@ -31,7 +32,8 @@ DIRECTORY = Path(__file__).parents[2] / "deploy" / "kubernetes"
 FILES = ("namespace.yaml", "agent.yaml", "inventory.yaml")
 VERSIONS = ("1.31", "1.34", "1.37")  # the oldest that clouds still run, one between, the newest published
 APPS = {"agent": agent_app, "inventory": inventory_app}
-READ, NAMED = {"list", "watch"}, {"get"}
+READ = {"list", "watch"}
+VERBS = {"resourceclaims": {"get"}, "poddisruptionbudgets": {"list"}}
 
 
 def objects(file: str) -> list[dict[str, Any]]:
@@ -125,8 +127,9 @@ def test_the_inventory_is_no_root_and_has_no_capability() -> None:
 @pytest.mark.parametrize("file", FILES[1:])
 def test_probes_and_limits_are_there(file: str) -> None:
     container = container_of(file)
-    for probe in ("livenessProbe", "readinessProbe"):
-        assert container[probe]["httpGet"] == {"path": "/metrics", "port": "metrics"}
+    alive = "/alive" if file == "agent.yaml" else "/metrics"
+    for probe, path in (("livenessProbe", alive), ("readinessProbe", "/metrics")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "metrics"}
     for kind in ("requests", "limits"):
         assert {"cpu", "memory"} <= set(container["resources"][kind])
 
@@ -157,9 +160,10 @@ def test_the_role_allows_what_the_code_asks_for_and_nothing_else(file: str, api:
         source.start()
         if isinstance(source, ApiPods):
             source.allotments([ClaimDevice("research/one", "gpu.nvidia.com", "node-a", "gpu-0")])
+            source.blocked([Pod("u", "research", "one")])
         until(lambda: _asked(api) == allowed)
     for rule in wanted:
-        assert set(rule["verbs"]) == (NAMED if rule["resources"] == ["resourceclaims"] else READ)
+        assert set(rule["verbs"]) == VERBS.get(rule["resources"][0], READ)
     assert one(file, "ClusterRoleBinding")["roleRef"]["name"] == one(file, "ClusterRole")["metadata"]["name"]
     (subject,) = one(file, "ClusterRoleBinding")["subjects"]
     assert (
