@@ -234,7 +234,9 @@ def test_an_agent_that_was_killed_loses_nothing_that_it_had_cut(
     assert told[-1].headers.goodbye
     lives = [life for _, life in lifetimes(broker, node)]
     assert len({life.launched_ns for life in lives}) == 1
-    assert [life.ended_ns is None for life in lives] == [True, True, False]
+    *living, ended = [life.ended_ns is None for life in lives]
+    assert (set(living), ended) == ({True}, False)
+    assert len(living) >= 2, "one of each life; what was not known to be delivered came again"
     assert AgentSettings(NodeKey("test", node), state).spool_bytes > sum(
         path.stat().st_size for path in (state / "spool").iterdir()
     )

@@ -23,7 +23,7 @@ WHY: Final[Mapping[str, str]] = {
     "system_pod": "in kube-system: cluster-autoscaler leaves its node unless a PodDisruptionBudget allows it",
 }
 """Words of the record Keeper."""
-UNKNOWN: Final = "nothing that is known here stops an autoscaler"
+UNKNOWN: Final = "nothing on the pod stops an autoscaler, nor a PodDisruptionBudget that is known here"
 UNALLOCATED, KEPT, LEFT_OVER = "node_unallocated", "node_kept_by_cpu_pods", "node_after_work"
 
 
