@@ -95,3 +95,40 @@ def test_stacks_name_each_thread() -> None:
         held.set()
         thread.join()
     assert any(call.endswith(" wait") for call in found)
+
+
+def test_a_check_that_fails_in_itself_is_told_and_ends_nothing(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended: list[int] = []
+    watch = Watch(clock, end=ended.append)
+
+    def failing() -> None:
+        raise RuntimeError("of no use")
+
+    watch.also(failing)
+    watch.pulse("reading", 300).beat()
+    assert watch.look()
+    assert not ended
+    assert "a check failed" in caplog.text
+    clock.advance(301 * NS_PER_S)
+    assert not watch.look(), "what comes after it is looked at"
+    assert ended == [EXIT_STUCK]
+
+
+CLOSING = """
+import threading
+from contextlib import ExitStack
+from gpuledger.serving.watch import Watch
+watch = Watch(every_s=0.02)
+closing = watch.pulse("closing", 0.1)
+with watch, ExitStack() as stack:
+    stack.callback(threading.Event().wait)
+    closing.beat()
+"""
+
+
+def test_a_process_that_hangs_as_it_closes_is_ended_from_within() -> None:
+    done = subprocess.run([sys.executable, "-c", CLOSING], capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_STUCK
+    assert "thread closing has not come round" in done.stderr, "and a handler without fields says why"

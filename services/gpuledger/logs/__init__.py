@@ -15,27 +15,41 @@ from typing import TextIO
 _FIELDS = "gpuledger_fields"
 
 
+class _Event:
+    """What is logged. A formatter that knows nothing of fields has them behind the event's name."""
+
+    def __init__(self, name: str, fields: dict[str, object]) -> None:
+        self.name = name
+        self._fields = fields
+
+    def __str__(self) -> str:
+        return " ".join((self.name, *(f"{name}={value!r}" for name, value in self._fields.items())))
+
+
 class EventLog:
-    """Says what happened, as an event's name and its fields; safe from any thread."""
+    """Says what happened, as an event's name and its fields; safe from any thread.
+
+    Not every process writes `JsonLines`: Faust, for one, has its own way.
+    """
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
 
     def info(self, event: str, **fields: object) -> None:
         """What is as it should be."""
-        self._logger.info(event, extra={_FIELDS: fields})
+        self._logger.info(_Event(event, fields), extra={_FIELDS: fields})
 
     def warning(self, event: str, **fields: object) -> None:
         """What someone may have to look at if it lasts."""
-        self._logger.warning(event, extra={_FIELDS: fields})
+        self._logger.warning(_Event(event, fields), extra={_FIELDS: fields})
 
     def error(self, event: str, **fields: object) -> None:
         """What lost something."""
-        self._logger.error(event, extra={_FIELDS: fields})
+        self._logger.error(_Event(event, fields), extra={_FIELDS: fields})
 
     def exception(self, event: str, **fields: object) -> None:
         """An error with the traceback of the exception that is being handled."""
-        self._logger.error(event, exc_info=True, extra={_FIELDS: fields})
+        self._logger.error(_Event(event, fields), exc_info=True, extra={_FIELDS: fields})
 
 
 class JsonLines(logging.Formatter):
@@ -45,7 +59,7 @@ class JsonLines(logging.Formatter):
         """See logging.Formatter."""
         line = {
             **getattr(record, _FIELDS, {}),
-            "event": record.getMessage(),
+            "event": record.msg.name if isinstance(record.msg, _Event) else record.getMessage(),
             "level": record.levelname.lower(),
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
         }

@@ -66,9 +66,10 @@ class Courier:
             while not stop.is_set():
                 self._step(stop)
         finally:
-            self._pulse.rest()
+            self._pulse.beat()
             self._source.close()
             self._target.close()
+            self._pulse.rest()
 
     def _step(self, stop: Event) -> None:
         self._pulse.beat()

@@ -13,6 +13,7 @@ from gpuledger.bus.membership import Membership
 from gpuledger.contract.clock import Clock, SystemClock
 from gpuledger.contract.errors import BadRecord
 from gpuledger.contract.topics import BREACHES
+from gpuledger.logs import EventLog
 from gpuledger.notify.build import build
 from gpuledger.notify.courier import Courier
 from gpuledger.notify.document import AnyTarget
@@ -24,6 +25,8 @@ STAGE = "notify"
 GROUP = "gpuledger-notify"
 SILENT_S = 300.0  # who has not polled for so long has lost its place in the group: max.poll.interval
 SESSION_TIMEOUT_S = 45.0  # librdkafka's default; shorter only where a test kills members
+
+log = EventLog("gpuledger.notify")
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,14 @@ def run(options: NotifyOptions, stop: threading.Event | None = None, clock: Cloc
     """
     clock = clock or SystemClock()
     stop = stop or stop_signals()
-    with ExitStack() as stack:
+    watch = Watch(clock)
+    closing = watch.pulse("closing", SILENT_S)
+    with watch, ExitStack() as stack:
         registry = SchemaRegistry(options.bus, clock)
         stack.callback(registry.close)
         letters = _Letters(options.bus, registry, clock)
         stack.callback(letters.close)
         targets = [(described, build(described, clock)) for described in options.targets]
-        watch = Watch(clock)
         couriers = [
             Courier(
                 described.name,
@@ -65,8 +69,10 @@ def run(options: NotifyOptions, stop: threading.Event | None = None, clock: Cloc
             )
             for described, target in targets
         ]
-        stack.enter_context(watch)
-        _run_all(couriers, stop)
+        try:
+            _run_all(couriers, stop)
+        finally:
+            closing.beat()
 
 
 def _source(options: NotifyOptions, target: str, watch: Watch, clock: Clock) -> Source:
@@ -82,6 +88,8 @@ def _run_all(couriers: Sequence[Courier], stop: threading.Event) -> None:
         running = [threads.submit(courier.run, stop) for courier in couriers]
         ended, _ = wait(running, return_when=FIRST_COMPLETED)
         stop.set()
+        for error in filter(None, (future.exception() for future in ended)):
+            log.error("ends, once all is closed", error=str(error))
     for future in (*ended, *running):
         future.result()
 

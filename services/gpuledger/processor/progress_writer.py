@@ -64,18 +64,18 @@ def within(limit_bytes: int, record: HourRecord) -> Iterator[tuple[HourRecord, b
         yield from within(limit_bytes, half)
 
 
-def expired(starts: set[int], node: NodeState | None, before: int, hour_ns: int = HOUR_NS) -> set[int]:
+def expired(starts: set[int], node: NodeState | None, before: int) -> set[int]:
     """Which of a node's records of gpu.progress go: what they hold is neither restated nor spoken from.
 
-    ``starts`` are those that there are, ``before`` is where windows begin to be kept, ``hour_ns`` what a
-    record holds at most. All go together once the node's life is over and nothing of it is due. While
-    something is, what it is computed from stays: the inputs of a window that is restated, and the keyframe
-    that it speaks from, or an owner that takes over meanwhile would know of neither.
+    ``starts`` are those that there are, ``before`` is where windows begin to be kept. All go together once
+    the node's life is over and nothing of it is due. While something is, what it is computed from stays: the
+    inputs of a window that is restated, and the keyframe that it speaks from, or an owner that takes over
+    meanwhile would know of neither.
     """
     if node is not None and node.opened_from is not None:
         before = min(before, node.opened_from)
-    old = {start for start in starts if start + hour_ns <= before}
+    old = {start for start in starts if start + HOUR_NS <= before}
     if node is None or (old == starts and node.is_over):
         return old
     needed = [start for start in node.rows.starts() if start < before]
-    return {start for start in old if not any(start <= window < start + hour_ns for window in needed)}
+    return {start for start in old if not any(start <= window < start + HOUR_NS for window in needed)}

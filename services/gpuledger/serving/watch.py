@@ -18,6 +18,7 @@ from gpuledger.contract.errors import Unavailable
 from gpuledger.logs import EventLog
 
 LOOK_EVERY_S = 5.0
+CLOSING_SILENT_S = 400.0  # an insert under way is waited for, 300 s at most
 JOIN_S = 1.0  # a check may be waiting for a broker that is gone; the thread ends with its process
 EXIT_STUCK = 75  # EX_TEMPFAIL of sysexits.h: try again
 
@@ -50,7 +51,7 @@ class Pulse:
 class Watch:
     """Looks at pulses from a thread of its own, and ends the process when one has stopped.
 
-    It looks while it is used in a `with`.
+    It looks while it is used in a `with`, which is to be left last: what is closed may stand still too.
     ``end`` is called with the exit status, in that thread, once all is told.
     """
 
@@ -90,6 +91,8 @@ class Watch:
                 check()
             except Unavailable as error:
                 told.append(str(error))
+            except Exception:  # nobody watches the watch
+                log.exception("a check failed")
         if not told or self._closed.is_set():
             return True
         log.error("no progress, ends to be started anew", why=told, threads=stacks())

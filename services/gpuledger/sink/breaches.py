@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from decimal import Decimal
 
 import pyarrow as pa
@@ -93,23 +94,23 @@ def _follow(
     connect: Callable[[], Warehouse],
     stop: threading.Event,
 ) -> None:
-    clock = SystemClock()
-    warehouse, source = connect(), Source(bus, BREACHES, group, lambda places, lost: None, session_timeout_s)
-    membership = Membership(bus, group, [BREACHES], clock)
-    try:
-        with SchemaRegistry(bus) as registry, Producer(bus, STAGE) as producer, Watch(clock) as watch:
-            watch.also(lambda: membership.heed(len(source.owned)))
-            pulse = watch.pulse("breaches", SILENT_S)
-            letters = DeadLetters(producer, registry, clock, STAGE)
-            while not stop.is_set():
-                pulse.beat()
-                records = source.poll(POLL_S)
-                if records:
-                    write(warehouse, _readable(registry, letters, records))
-                    source.commit(_through(records))
-    finally:
-        source.close()
-        warehouse.close()
+    clock, watch = SystemClock(), Watch()
+    pulse = watch.pulse("breaches", SILENT_S)
+    with watch, ExitStack() as stack:
+        pulse.beat()
+        warehouse = stack.enter_context(closing(connect()))
+        source = Source(bus, BREACHES, group, lambda places, lost: None, session_timeout_s)
+        stack.callback(source.close)
+        membership = Membership(bus, group, [BREACHES], clock)
+        watch.also(lambda: membership.heed(len(source.owned)))
+        registry = stack.enter_context(SchemaRegistry(bus))
+        letters = DeadLetters(stack.enter_context(Producer(bus, STAGE)), registry, clock, STAGE)
+        while not stop.is_set():
+            pulse.beat()
+            records = source.poll(POLL_S)
+            if records:
+                write(warehouse, _readable(registry, letters, records))
+                source.commit(_through(records))
 
 
 def write(warehouse: Warehouse, changes: Sequence[tuple[Breach, int]]) -> None:

@@ -16,7 +16,7 @@ from gpuledger.contract.clock import NS_PER_S, Clock
 from gpuledger.contract.errors import Unavailable, WarehouseUnavailable
 from gpuledger.contract.records import Generation
 from gpuledger.logs import EventLog
-from gpuledger.serving.watch import Pulse, Watch
+from gpuledger.serving.watch import Pulse
 from gpuledger.sink import metrics
 from gpuledger.sink.batcher import Batch, Place
 from gpuledger.sink.writer import Writer, nothing_is_announced, nothing_is_closed
@@ -51,9 +51,10 @@ class Flusher:
         clock: Clock,
         closed_through: Callable[[int], str] = nothing_is_closed,
         generation_of: Callable[[int], Generation | None] = nothing_is_announced,
-        pulse: Pulse | None = None,
+        *,
+        pulse: Pulse,
     ) -> None:
-        self._pulse = pulse or Watch().pulse("warehouse", ATTEMPT_SILENT_S)
+        self._pulse = pulse
         self._connect = connect
         self._closed_through = closed_through
         self._generation_of = generation_of

@@ -14,7 +14,7 @@ from gpuledger.contract.errors import BadRecord, Refused, WarehouseError
 from gpuledger.contract.topics import CHARGES
 from gpuledger.logs import EventLog
 from gpuledger.serving import stop_signals
-from gpuledger.serving.watch import Watch
+from gpuledger.serving.watch import CLOSING_SILENT_S, Watch
 from gpuledger.sink import metrics
 from gpuledger.sink.announced import AnnouncedGenerations
 from gpuledger.sink.batcher import Batcher, Flow, Place
@@ -84,7 +84,10 @@ def run(
     """
     clock = clock or SystemClock()
     stop = stop or stop_signals()
-    with ExitStack() as stack:
+    watch = Watch(clock)
+    loop, closing = watch.pulse("reading", LOOP_SILENT_S), watch.pulse("closing", CLOSING_SILENT_S)
+    with watch, ExitStack() as stack:
+        loop.beat()
         registry = SchemaRegistry(options.bus, clock)
         stack.callback(registry.close)
         producer = stack.enter_context(Producer(options.bus, "gpuledger-sink"))
@@ -92,13 +95,12 @@ def run(
         stack.callback(periods.close)
         generations = AnnouncedGenerations(options.bus, clock)
         stack.callback(generations.close)
-        watch = Watch(clock)
         flusher = Flusher(
             lambda: open_warehouse(options),
             clock,
             periods.through,
             generations.of,
-            watch.pulse("warehouse", ATTEMPT_SILENT_S),
+            pulse=watch.pulse("warehouse", ATTEMPT_SILENT_S),
         )
         stack.callback(flusher.close)
         dead_letters = DeadLetters(producer, registry, clock, STAGE)
@@ -118,13 +120,17 @@ def run(
         stack.callback(source.close)
         membership = Membership(options.bus, options.group, [options.topic], clock)
         watch.also(lambda: membership.heed(len(source.owned)))
-        loop = watch.pulse("reading", LOOP_SILENT_S)
-        stack.enter_context(watch)  # looks until it is left: closing what was made before may take its time
-        while not stop.is_set():
-            loop.beat()
-            _step(parts, source, progress)
-        loop.rest()
-        _finish(parts, source)
+        try:
+            while not stop.is_set():
+                loop.beat()
+                _step(parts, source, progress)
+            _finish(parts, source)
+        except Exception as error:
+            log.error("ends, once all is closed", error=str(error))  # which may take minutes
+            raise
+        finally:
+            loop.rest()
+            closing.beat()
     return parts.counts
 
 
