@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from pathlib import Path
@@ -69,23 +70,30 @@ def mailbox() -> Mailbox:
     return Mailbox()
 
 
-@pytest.fixture
-def port(mailbox: Mailbox, certificate: tuple[Path, Path]) -> Iterator[int]:
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(certificate[1], certificate[0])
-    controller = Controller(
-        mailbox,
-        hostname="127.0.0.1",
-        port=free_port(),
-        tls_context=tls,
-        require_starttls=True,
-        auth_required=True,
-        authenticator=authenticated,
-        ready_timeout=PATIENCE_S,
-    )
+@contextmanager
+def served(mailbox: Mailbox, **options: Any) -> Iterator[int]:
+    """The port of a server that hands ``mailbox`` what it is sent."""
+    ports = {"hostname": "127.0.0.1", "port": free_port(), "ready_timeout": PATIENCE_S}
+    controller = Controller(mailbox, **ports, **options)
     controller.start()
-    yield controller.port
-    controller.stop()
+    try:
+        yield controller.port
+    finally:
+        controller.stop()
+
+
+@pytest.fixture
+def tls(certificate: tuple[Path, Path]) -> ssl.SSLContext:
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    made.load_cert_chain(certificate[1], certificate[0])
+    return made
+
+
+@pytest.fixture
+def port(mailbox: Mailbox, tls: ssl.SSLContext) -> Iterator[int]:
+    who = {"auth_required": True, "authenticator": authenticated}
+    with served(mailbox, tls_context=tls, require_starttls=True, **who) as found:
+        yield found
 
 
 @pytest.fixture
@@ -149,26 +157,14 @@ def test_a_wrong_password_is_tried_again_since_somebody_may_mend_it(
 
 
 def test_a_server_that_speaks_tls_from_the_first_byte_is_spoken_to_so(
-    described: dict[str, Any], mailbox: Mailbox, certificate: tuple[Path, Path]
+    described: dict[str, Any], mailbox: Mailbox, tls: ssl.SSLContext
 ) -> None:
     """As at port 465 (RFC 8314, 3.3): it says nothing before it is greeted in TLS."""
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(certificate[1], certificate[0])
-    controller = Controller(
-        mailbox,
-        hostname="127.0.0.1",
-        port=free_port(),
-        ssl_context=tls,
-        ready_timeout=PATIENCE_S,
-    )
-    controller.start()
-    open_to_all = {"port": controller.port, "tls": "implicit", "username": None, "password": None}
-    try:
+    with served(mailbox, ssl_context=tls) as found:
+        open_to_all = {"port": found, "tls": "implicit", "username": None, "password": None}
         send(described | open_to_all)
         with pytest.raises(TargetAway, match="SSLCertVerificationError"):
             send(described | open_to_all | {"ca_file": None})
-    finally:
-        controller.stop()
     assert len(mailbox.envelopes) == 1
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpuledger.agent.devices import DeviceRef
-from gpuledger.agent.holders.disruption import DisruptionBudgets
+from gpuledger.agent.holders.disruption import BUDGETS, DisruptionBudgets
 from gpuledger.agent.holders.join import Seen, join
 from gpuledger.agent.holders.keepers import KEEPERS_LISTED
 from gpuledger.agent.holders.pods import pod_facts
@@ -16,13 +18,12 @@ from gpuledger.agent.holders.source import HeldDevice, Holders
 from gpuledger.agent.state import View
 from gpuledger.attribution import Charges, charge_window
 from gpuledger.contract.clock import ManualClock
-from gpuledger.contract.errors import Unavailable
 from gpuledger.contract.records import Holder, Holdings, Keeper, NodeLayout, Pod, decode, encode
-from gpuledger.kube.access import Refusal
+from gpuledger.kube import KubeClient
 from gpuledger.pricing import Teams
 from tests.support.agent import Bench, uuid
 from tests.support.charging import Calls, S, gpu, prices, row_of, state, window
-from tests.support.kube_api import pod
+from tests.support.kube_api import KubeApi, pod
 
 KARPENTER = {"karpenter.sh/do-not-disrupt": "true"}
 EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -60,21 +61,20 @@ def told(holders: Holders) -> Holdings:
 
 
 NONE_ALLOWED = {"disruptionsAllowed": 0}
+OF_ALL = {"spec": {"selector": {}}, "status": NONE_ALLOWED}
+IN_SHOP = BUDGETS.format("shop")
 
 
-class Server:
-    """An API server's budgets by namespace; it counts who asks."""
+@pytest.fixture
+def api() -> Iterator[KubeApi]:
+    with closing(KubeApi()) as served:
+        yield served
 
-    def __init__(self, **budgets: list[dict[str, Any]] | Exception) -> None:
-        self.budgets, self.asked = budgets, list[str]()
 
-    def get(self, path: str) -> dict[str, Any]:
-        namespace = path.split("/")[5]
-        self.asked.append(namespace)
-        found = self.budgets.get(namespace, [])
-        if isinstance(found, Exception):
-            raise found
-        return {"items": found}
+@pytest.fixture
+def client(api: KubeApi) -> Iterator[KubeClient]:
+    with KubeClient(api.access) as made:
+        yield made
 
 
 def pods_of(**labels: dict[str, str]) -> list[Pod]:
@@ -96,35 +96,42 @@ def pods_of(**labels: dict[str, str]) -> list[Pod]:
     ],
 )
 def test_a_budget_that_allows_no_disruption_keeps_the_pods_that_it_selects(
-    selector: dict[str, Any] | None, whom: set[str]
+    api: KubeApi, client: KubeClient, selector: dict[str, Any] | None, whom: set[str]
 ) -> None:
-    server = Server(shop=[{"spec": {"selector": selector}, "status": NONE_ALLOWED}])
-    assert DisruptionBudgets(server, ManualClock()).blocked(pods_of(web={"app": "web"}, job={})) == whom
+    api.single[IN_SHOP] = {"items": [{"spec": {"selector": selector}, "status": NONE_ALLOWED}]}
+    assert DisruptionBudgets(client, ManualClock()).blocked(pods_of(web={"app": "web"}, job={})) == whom
 
 
 @pytest.mark.parametrize(
     "item",
     [{"spec": {"selector": {}}, "status": {"disruptionsAllowed": 1}}, {"spec": {"selector": {}}}, 7, {}],
 )
-def test_a_budget_that_allows_one_or_says_nothing_keeps_nobody(item: Any) -> None:
-    assert not DisruptionBudgets(Server(shop=[item]), ManualClock()).blocked(pods_of(web={}))
+def test_a_budget_that_allows_one_or_says_nothing_keeps_nobody(
+    api: KubeApi, client: KubeClient, item: Any
+) -> None:
+    api.single[IN_SHOP] = {"items": [item]}
+    assert not DisruptionBudgets(client, ManualClock()).blocked(pods_of(web={}))
+    assert len(api.requests) == 1
 
 
-def test_budgets_are_asked_for_every_ten_minutes_and_stay_while_the_server_is_away() -> None:
+def test_budgets_are_asked_for_every_ten_minutes_and_stay_while_the_server_is_away(
+    api: KubeApi, client: KubeClient
+) -> None:
     clock, pods = ManualClock(), pods_of(web={})
-    server = Server(shop=[{"spec": {"selector": {}}, "status": NONE_ALLOWED}])
-    budgets = DisruptionBudgets(server, clock)
+    api.single[IN_SHOP] = {"items": [OF_ALL]}
+    budgets = DisruptionBudgets(client, clock)
     for _ in range(3):
         assert budgets.blocked(pods) == {"web"}
         clock.advance(200 * S)
-    assert server.asked == ["shop"]
-    server.budgets["shop"] = Unavailable("nobody answers")
+    assert api.requests == [f"{IN_SHOP}?"]
+    api.down()
     assert budgets.blocked(pods) == {"web"}
-    server.budgets["shop"] = Refusal("not allowed", 403)
+    api.up()
+    api.refuse = 403
     clock.advance(600 * S)
     assert not budgets.blocked(pods), "who may not read them knows of none"
     assert not budgets.blocked([])
-    assert server.asked == ["shop"] * 3
+    assert api.requests == [f"{IN_SHOP}?"] * 2
 
 
 def test_a_pod_without_a_gpu_is_named_with_its_owner() -> None:

@@ -2,131 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gpuledger.contract.identity import NodeKey, RecordId
-from gpuledger.contract.records import Device, NodeLayout
-from gpuledger.contract.windows import DAY_NS, HOUR_NS, WindowGrid
+from gpuledger.contract.records import NodeLayout
+from gpuledger.contract.windows import DAY_NS, HOUR_NS
 from gpuledger.processor.progress import hours_to_write, written
 from gpuledger.processor.progress_writer import ProgressWriter, within
 from gpuledger.processor.protocol import (
     Announcement,
     Batch,
-    Decision,
-    Gather,
     History,
     Lifetime,
-    LogRecord,
     NodeProgress,
-    PackedRows,
-    PartitionOwner,
-    Publish,
     Reading,
     Rules,
     Statement,
     WindowRow,
     Written,
-    work,
 )
-from gpuledger.processor.protocol.ranks import rank_of_empty
 from gpuledger.processor.protocol.rows import Rows
-
-S = 1_000_000_000
-W = 10 * S
-HOUR = 1_699_999_200 * S  # the hour that runs
-START = HOUR + 60 * W  # the window behind the last one that an earlier owner closed
-NODE, OTHER = NodeKey("c", "n"), NodeKey("c", "other")
-LAYOUT = NodeLayout(devices=[Device("GPU-0", index=0)])
-OFFSETS = 10_000  # where the new owner begins
-
-
-def record(offset: int, start: int, node: NodeKey = NODE, keyframe: bool = True) -> LogRecord:
-    return LogRecord(
-        offset, START + 5 * S, RecordId(*node, "boot", 5, offset), start, 0,
-        last=True, keyframe=keyframe, layout=LAYOUT if keyframe else None,
-    )  # fmt: skip
-
-
-def row(offset: int, statement: Statement | None = None, **more: int) -> WindowRow:
-    return WindowRow(0, 1, offset, offset, statement, **more)
-
-
-def speaking(offset: int) -> WindowRow:
-    return row(offset, Statement(LAYOUT, offset))
-
-
-def hour_of(hour_ns: int, node: NodeKey = NODE, windows: int = 360) -> dict[int, WindowRow]:
-    """All windows of an hour, each with a keyframe; no two have one offset."""
-    return {
-        start: speaking(5000 + (start - HOUR) // W)
-        for start in range(hour_ns, hour_ns + windows * W, W)
-        if start < START
-    }
-
-
-def taken(*hours: dict[int, WindowRow], node: NodeKey = NODE, opened_from_ns: int | None = None) -> History:
-    """What was written of a node, hour by hour, the last one first."""
-    history = History()
-    for rows in sorted(hours, key=min, reverse=True):
-        hour = min(rows) - min(rows) % HOUR_NS
-        history.take(Written(node, hour, PackedRows.of(rows), START - W, START, opened_from_ns))
-    return history
-
-
-def owner(
-    recent: History,
-    rules: Rules | None = None,
-    lifetimes: Sequence[tuple[NodeKey, Lifetime]] = (),
-    announcements: Sequence[Announcement] = (),
-) -> PartitionOwner:
-    return PartitionOwner(
-        0,
-        OFFSETS,
-        lambda cluster: WindowGrid(W),
-        rules,
-        progress=recent.recent(),
-        lifetimes=lifetimes,
-        announcements=announcements,
-        whole=False,
-    )
-
-
-def work_off(node: PartitionOwner, log: Sequence[LogRecord]) -> list[int]:
-    """Do all that is due; the windows that were decided."""
-    decided: list[int] = []
-    while tasks := node.plan():
-        unions = {}
-        for task in tasks:
-            low, high = task.fetch or (0, -1)
-            unions[task.node, task.window_start_ns] = [
-                one
-                for one in log
-                if (one.offset in task.held or low <= one.offset <= high)
-                and (one.identity.node_key, one.window_start_ns) == task[:2]
-            ]
-        batch = node.settle(tasks, unions)
-        decided += [decision.window_start_ns for decision in batch.decisions]
-        node.commit(batch)
-    return decided
-
-
-def decided_by(node: PartitionOwner, log: Sequence[LogRecord]) -> list[Decision]:
-    """What one round over a node without rows that would have to be read again decides."""
-    decided: list[Decision] = []
-    effects, answer = work([node]), None
-    while True:
-        try:
-            effect = effects.send(answer)
-        except StopIteration:
-            return decided
-        answer = None
-        if isinstance(effect, Gather):
-            answer = {
-                (task.node, task.window_start_ns): [one for one in log if one.offset in task.held]
-                for _, task in effect.tasks
-            }
-        elif isinstance(effect, Publish):
-            decided += [decision for _, batch in effect.batches for decision in batch.decisions]
+from tests.support.owning import (
+    HOUR,
+    NODE,
+    OFFSETS,
+    OTHER,
+    START,
+    S,
+    W,
+    hour_of,
+    owner,
+    record,
+    row,
+    speaking,
+    taken,
+    work_off,
+)
 
 
 def test_a_new_window_is_charged_and_acknowledged_before_older_rows_are_there() -> None:
@@ -273,61 +181,11 @@ def test_what_is_due_when_all_is_known_is_done_however_far_time_passes_before_it
     assert node.take_skipped() == []
 
 
-def test_an_empty_window_that_an_end_cuts_outranks_one_that_a_fenced_owner_charged_whole() -> None:
-    rows, late, cut = hour_of(HOUR), START - 4 * W, START - 2 * W
-    for start in range(START - 5 * W, START, W):
-        rows[start] = WindowRow(0, 0, alive_ns=W)
-    rows[cut], rows[START - W] = WindowRow(0, 0, alive_ns=3 * S), WindowRow(0, 0, alive_ns=0)
-    node = owner(taken(rows), lifetimes=[(NODE, Lifetime(HOUR, cut + 3 * S, START))])
-    log = [record(OFFSETS, late)]
-    node.read(log[0])
-    batch = node.settle(node.plan(), {(NODE, late): log})
-    assert [decision.window_start_ns for decision in batch.decisions] == [late, cut]
-    unaware = rank_of_empty(0, (cut - late) // W, stated=True, outside=False, flag=0)
-    assert batch.decisions[1].alive == ((cut, cut + 3 * S),)
-    assert batch.decisions[1].revision.packed > unaware.packed
-
-
-def test_an_empty_window_is_restated_where_late_keyframes_change_and_change_back() -> None:
-    rows, empty = hour_of(HOUR), START - W
-    for start in range(START - 3 * W, START, W):
-        rows[start] = WindowRow(0, 0)
-    node = owner(taken(rows))
-    other = NodeLayout(instance_type="other")
-    log = [record(OFFSETS, START - 3 * W)._replace(layout=other), record(OFFSETS + 1, START - 2 * W)]
-    for one in log:
-        node.read(one)
-    unions = {(NODE, one.window_start_ns): [one] for one in log}
-    last = node.settle(node.plan(), unions).decisions[-1]
-    fenced = rank_of_empty(0, 2, stated=False, outside=False, flag=0)  # from the first late one alone
-    assert (last.window_start_ns, last.layout) == (empty, LAYOUT)
-    assert last.revision.packed > fenced.packed
-
-
-def test_an_empty_window_is_restated_where_one_behind_spoke_first() -> None:
-    """Of two late keyframes the later window's lies first in the log, and was worked off alone."""
-    rows, empty = hour_of(HOUR), START - W
-    for start in range(START - 3 * W, START, W):
-        rows[start] = WindowRow(0, 0)
-    node = owner(taken(rows))
-    other = NodeLayout(instance_type="other")
-    log = [record(OFFSETS, START - 2 * W), record(OFFSETS + 1, START - 3 * W)._replace(layout=other)]
-    node.read(log[0])
-    assert [one.window_start_ns for one in decided_by(node, log)] == [START - 2 * W], "it says what was said"
-    node.read(log[1])
-    last = decided_by(node, log)[-1]
-    fenced = rank_of_empty(0, 2, stated=False, outside=False, flag=0)  # from the other one alone
-    assert (last.window_start_ns, last.layout) == (empty, LAYOUT)
-    assert last.revision.packed > fenced.packed
-
-
 def test_what_a_due_window_of_a_long_dead_node_is_computed_from_stays_in_gpu_progress() -> None:
     old = HOUR - 8 * DAY_NS + 2 * HOUR_NS
     history = list(taken({start: speaking(7) for start in range(old, old + 3 * W, W)}).nodes())
-    node, writer = (
-        owner(History(), lifetimes=[(NODE, Lifetime(old, old + 3 * W, old + 4 * W))]),
-        ProgressWriter(),
-    )
+    node = owner(History(), lifetimes=[(NODE, Lifetime(old, old + 3 * W, old + 4 * W))])
+    writer = ProgressWriter()
     writer.know(history)
     node.complete(history)
     node.announce(Announcement(1, old, old + 3 * W))
