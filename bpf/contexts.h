@@ -1,12 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 //
-// Which context is current on a thread, and on which device a context is.
+// Which context is current on a thread, on which device a context is, and what ends with it.
+
+// Beside contexts the table has, under numbers that no pointer is, of each device the primary one (in place of an
+// ordinal) and how often it is retained, and under the complement of a green one's handle the one converted from it.
+#define PRIMARY(ordinal) ((u64)(u32)(ordinal) + 1)
+
+static __always_inline struct known_context *find_context(struct process *process, u64 context)
+{
+    struct context_key key = {.token = process->token, .context = context};
+    return bpf_map_lookup_elem(&contexts, &key);
+}
 
 static __always_inline s32 ordinal_of_context(struct process *process, u64 context)
 {
-    struct context_key key = {.token = process->token, .context = context};
-    s64 *ordinal = bpf_map_lookup_elem(&contexts, &key);
-    return ordinal ? (s32)*ordinal : UNKNOWN_ORDINAL;
+    struct known_context *known = find_context(process, context);
+    return known ? (s32)known->ordinal : UNKNOWN_ORDINAL;
+}
+
+static __always_inline void add_resident(struct process *process, s32 ordinal, s64 bytes)
+{
+    struct resident_key key = {.token = process->token, .ordinal = ordinal};
+    s64 none = 0;
+    s64 *total = bpf_map_lookup_elem(&resident, &key);
+    if (!total) {
+        bpf_map_update_elem(&resident, &key, &none, BPF_NOEXIST);
+        total = bpf_map_lookup_elem(&resident, &key);
+    }
+    if (total)
+        __sync_fetch_and_add(total, bytes);
+    else
+        count(LOSS_CONTEXTS_FULL);
+}
+
+// What was allocated in a context is free; how much that is. The allocations stay in their table: nobody frees them
+// any more, and whoever is given their address takes their place.
+static __always_inline u64 free_all_of(struct process *process, u64 context)
+{
+    struct known_context *known = find_context(process, context);
+    if (!known)
+        return 0;
+    s64 bytes = known->bytes;
+    if (bytes <= 0)
+        return 0;
+    __sync_fetch_and_add(&known->bytes, -bytes);
+    add_resident(process, (s32)known->ordinal, -bytes);
+    return bytes;
 }
 
 // The device that the thread's calls go to: that of its current context, else, where the thread never chose
@@ -30,10 +69,10 @@ static __always_inline s32 current_ordinal(struct thread *thread, u32 pid)
 static __always_inline void remove_context(struct process *process, u64 context)
 {
     struct context_key key = {.token = process->token, .context = context};
-    s64 *known = bpf_map_lookup_elem(&contexts, &key);
+    struct known_context *known = bpf_map_lookup_elem(&contexts, &key);
     if (!known)
         return;
-    s64 value = *known;
+    s64 value = known->ordinal;
     if (bpf_map_delete_elem(&contexts, &key))
         return;
     __sync_fetch_and_add(&process->contexts, -1);
@@ -45,12 +84,15 @@ static __always_inline void add_context(struct process *process, u64 context, s3
 {
     struct context_key key = {.token = process->token, .context = context};
     s64 value = ordinal;
-    s64 *known = bpf_map_lookup_elem(&contexts, &key);
-    if (known && *known == value)
+    struct known_context fresh = {.ordinal = ordinal};
+    struct known_context *known = bpf_map_lookup_elem(&contexts, &key);
+    if (known && known->ordinal == value)
         return;
-    if (known) // one that ended unseen, and whose address is another's now
+    if (known) { // one that ended unseen, and whose address is another's now
+        free_all_of(process, context);
         remove_context(process, context);
-    if (bpf_map_update_elem(&contexts, &key, &value, BPF_NOEXIST)) {
+    }
+    if (bpf_map_update_elem(&contexts, &key, &fresh, BPF_NOEXIST)) {
         if (!bpf_map_lookup_elem(&contexts, &key))
             count(LOSS_CONTEXTS_FULL);
         return;
@@ -60,11 +102,11 @@ static __always_inline void add_context(struct process *process, u64 context, s3
     __sync_fetch_and_add(&process->square_sum, value * value);
 }
 
-// The context of a green context is destroyed with it: under the complement of the one's handle is the other's.
+// The context of a green context is destroyed with it.
 static __always_inline void convert_context(struct process *process, u64 green, u64 context, s32 ordinal)
 {
     struct context_key key = {.token = process->token, .context = ~green};
-    s64 value = context;
+    struct known_context value = {.ordinal = context};
     if (bpf_map_update_elem(&contexts, &key, &value, BPF_ANY))
         count(LOSS_CONTEXTS_FULL);
     add_context(process, context, ordinal);
@@ -73,12 +115,46 @@ static __always_inline void convert_context(struct process *process, u64 green, 
 static __always_inline void remove_converted(struct process *process, u64 green)
 {
     struct context_key key = {.token = process->token, .context = ~green};
-    s64 *context = bpf_map_lookup_elem(&contexts, &key);
+    struct known_context *context = bpf_map_lookup_elem(&contexts, &key);
     if (!context)
         return;
-    u64 converted = *context;
+    u64 converted = context->ordinal;
     bpf_map_delete_elem(&contexts, &key);
     remove_context(process, converted);
+}
+
+// ``context`` is 0 where it is retained for a green one.
+static __always_inline void retain_primary(struct process *process, s32 ordinal, u64 context)
+{
+    struct context_key key = {.token = process->token, .context = PRIMARY(ordinal)};
+    struct known_context fresh = {};
+    if (!bpf_map_lookup_elem(&contexts, &key))
+        bpf_map_update_elem(&contexts, &key, &fresh, BPF_NOEXIST);
+    struct known_context *primary = bpf_map_lookup_elem(&contexts, &key);
+    if (!primary) {
+        count(LOSS_CONTEXTS_FULL);
+        return;
+    }
+    if (context)
+        primary->ordinal = context;
+    __sync_fetch_and_add(&primary->references, 1);
+}
+
+// The last who releases it resets it. Of a process that was there before the probes nobody knows who is the last.
+static __always_inline u64 release_primary(struct process *process, s32 ordinal)
+{
+    struct known_context *primary = find_context(process, PRIMARY(ordinal));
+    if (!primary || process->late)
+        return 0;
+    s64 before = primary->references;
+    __sync_fetch_and_add(&primary->references, -1);
+    return before == 1 ? free_all_of(process, primary->ordinal) : 0;
+}
+
+static __always_inline u64 reset_primary(struct process *process, s32 ordinal)
+{
+    struct known_context *primary = find_context(process, PRIMARY(ordinal));
+    return primary ? free_all_of(process, primary->ordinal) : 0;
 }
 
 static __always_inline void set_top(struct thread *thread, u32 depth, u64 context, s32 ordinal)
@@ -104,11 +180,21 @@ static __always_inline s32 change_context(struct thread *thread, u32 pid, u64 ef
     s32 ordinal = call->ordinal;
     if (!process)
         return ordinal;
-    if (effect == EFFECT_CREATE_CONTEXT || effect == EFFECT_RETAIN_CONTEXT) {
+    if (effect == EFFECT_CREATE_CONTEXT || effect == EFFECT_RETAIN_PRIMARY || effect == EFFECT_CREATE_GREEN) {
         bpf_probe_read_user(&context, sizeof(context), (void *)call->pointer);
         add_context(process, context, ordinal);
         if (effect == EFFECT_CREATE_CONTEXT)
             push_context(thread, context, ordinal);
+        else
+            retain_primary(process, ordinal, effect == EFFECT_RETAIN_PRIMARY ? context : 0);
+        return ordinal;
+    }
+    if (effect == EFFECT_RELEASE_PRIMARY) {
+        call->bytes = release_primary(process, ordinal);
+        return ordinal;
+    }
+    if (effect == EFFECT_RESET_PRIMARY) {
+        call->bytes = reset_primary(process, ordinal);
         return ordinal;
     }
     if (effect == EFFECT_POP_CONTEXT) {
@@ -137,9 +223,14 @@ static __always_inline s32 change_context(struct thread *thread, u32 pid, u64 ef
             set_top(thread, thread->context_depth, context, ordinal);
         }
     }
-    if (effect == EFFECT_DESTROY_CONTEXT) {
-        remove_context(process, context);
+    if (effect == EFFECT_DESTROY_GREEN) {
         remove_converted(process, context);
+        call->bytes = release_primary(process, ordinal);
+    }
+    if (effect == EFFECT_DESTROY_CONTEXT)
+        call->bytes = free_all_of(process, context);
+    if (effect == EFFECT_DESTROY_CONTEXT || effect == EFFECT_DESTROY_GREEN) {
+        remove_context(process, context);
         u32 depth = thread->context_depth;
         if (depth > 0 && depth <= MAX_CONTEXT_STACK
             && context_at(thread, depth - 1)->context == context)

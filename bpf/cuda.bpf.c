@@ -15,7 +15,7 @@
 //                current contexts; gone with the thread
 //   processes    one life of a process image: a token, and which devices it has contexts on; gone with the
 //                process or its exec
-//   contexts     (token, context) -> device ordinal
+//   contexts     (token, context) -> device ordinal, bytes that end with it
 //   resident     (token, ordinal) -> bytes of device memory that are allocated
 //   allocations  (token, space, pointer) -> bytes, ordinal; taken out at the entry of a free, since after its
 //                return another thread may already own the same address, and put back when the free fails
@@ -160,7 +160,7 @@ PROBE int leave(struct pt_regs *ctx)
     int captured = process && !result && is_captured(process, id, effect, call, now_ns);
     if (effect >= EFFECT_ALLOCATE && effect <= EFFECT_FREE)
         ordinal = change_memory(thread, pid, effect, captured || result, call);
-    else if (effect >= EFFECT_CREATE_CONTEXT && effect <= EFFECT_DESTROY_CONTEXT && !result)
+    else if (effect >= EFFECT_CREATE_CONTEXT && effect <= EFFECT_RESET_PRIMARY && !result)
         ordinal = change_context(thread, pid, effect, call);
     else if (effect >= EFFECT_READ_UUID && effect <= EFFECT_END_CAPTURE) {
         if (!result && effect == EFFECT_READ_UUID)
@@ -174,7 +174,7 @@ PROBE int leave(struct pt_regs *ctx)
         else if (effect == EFFECT_MAP)
             map_memory(process, pid, call);
         else
-            unmap_memory(process, pid, call);
+            unmap_memory(process, call);
         ordinal = call->ordinal;
         if (ordinal == UNKNOWN_ORDINAL)
             ordinal = current_ordinal(thread, pid);

@@ -18,6 +18,7 @@ static __always_inline void take_allocation(u32 pid, u64 space, struct call *cal
         return;
     call->bytes = known->bytes;
     call->ordinal = known->ordinal;
+    call->context = known->context;
     if (known->references) {
         // Another handle to it stays: this release gives nothing back.
         __sync_fetch_and_add(&known->references, -1);
@@ -29,22 +30,14 @@ static __always_inline void take_allocation(u32 pid, u64 space, struct call *cal
     bpf_map_delete_elem(&allocations, &key);
 }
 
-static __always_inline void add_resident(u32 pid, s32 ordinal, s64 bytes)
+// What ends with its context are plain allocations (CUDA runtime API reference, cudaDeviceReset, which names what a
+// reset of a device frees); memory of pools and physical memory are of the device.
+static __always_inline u64 context_of_allocation(struct thread *thread, struct call *call, u32 counted)
 {
-    struct process *process = bpf_map_lookup_elem(&processes, &pid);
-    if (!process)
-        return;
-    struct resident_key key = {.token = process->token, .ordinal = ordinal};
-    s64 none = 0;
-    s64 *total = bpf_map_lookup_elem(&resident, &key);
-    if (!total) {
-        bpf_map_update_elem(&resident, &key, &none, BPF_NOEXIST);
-        total = bpf_map_lookup_elem(&resident, &key);
-    }
-    if (total)
-        __sync_fetch_and_add(total, bytes);
-    else
-        count(LOSS_CONTEXTS_FULL);
+    u32 depth = thread->context_depth;
+    if (!counted || call->operation != OPERATION_ALLOCATE_DEVICE || depth == 0 || depth > MAX_CONTEXT_STACK)
+        return 0;
+    return context_at(thread, depth - 1)->context;
 }
 
 static __always_inline void remember_allocation(u32 pid, struct call *call, u64 pointer, s32 ordinal, u32 counted)
@@ -54,7 +47,8 @@ static __always_inline void remember_allocation(u32 pid, struct call *call, u64 
         return;
     u64 space = COOKIE(call->cookie, SPACE);
     struct allocation_key key = {.token = process->token, .pointer = pointer, .space = space};
-    struct allocation value = {.bytes = call->bytes, .ordinal = ordinal, .counted = counted};
+    struct allocation value = {.bytes = call->bytes, .ordinal = ordinal, .counted = counted,
+                               .context = call->context};
     if (bpf_map_update_elem(&allocations, &key, &value, BPF_ANY))
         count(LOSS_ALLOCATIONS_FULL);
 }
@@ -69,6 +63,17 @@ static __always_inline void add_reference(u32 pid, struct call *call, u64 pointe
     struct allocation *known = bpf_map_lookup_elem(&allocations, &key);
     if (known)
         __sync_fetch_and_add(&known->references, 1);
+}
+
+static __always_inline void change_resident(u32 pid, u64 context, s32 ordinal, s64 bytes)
+{
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
+    if (!process)
+        return;
+    struct known_context *known = find_context(process, context);
+    if (known)
+        __sync_fetch_and_add(&known->bytes, bytes);
+    add_resident(process, ordinal, bytes);
 }
 
 static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 effect, s32 result, struct call *call)
@@ -89,7 +94,7 @@ static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 eff
             return ordinal;
         }
         if (counted)
-            add_resident(pid, ordinal, -(s64)call->bytes);
+            change_resident(pid, call->context, ordinal, -(s64)call->bytes);
         // What a free gives back is device memory that was resident; managed memory never counted as that.
         if (!counted && COOKIE(call->cookie, SPACE) != SPACE_HOST)
             call->bytes = 0;
@@ -109,9 +114,10 @@ static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 eff
         bpf_probe_read_user(&pitch, sizeof(pitch), (void *)call->extra);
         call->bytes = pitch * call->height;
     }
+    call->context = context_of_allocation(thread, call, counted);
     remember_allocation(pid, call, pointer, ordinal, counted);
     if (counted)
-        add_resident(pid, ordinal, call->bytes);
+        change_resident(pid, call->context, ordinal, call->bytes);
     return ordinal;
 }
 
@@ -135,9 +141,9 @@ static __always_inline void map_memory(struct process *process, u32 pid, struct 
     add_reference(pid, call, call->extra);
 }
 
-static __always_inline void drop_mapped(u64 token, u32 pid, struct call *call, u64 handle)
+static __always_inline void drop_mapped(struct process *process, struct call *call, u64 handle)
 {
-    struct allocation_key key = {.token = token, .pointer = handle, .space = SPACE_PHYSICAL};
+    struct allocation_key key = {.token = process->token, .pointer = handle, .space = SPACE_PHYSICAL};
     struct allocation *known = bpf_map_lookup_elem(&allocations, &key);
     if (!known)
         return;
@@ -150,12 +156,12 @@ static __always_inline void drop_mapped(u64 token, u32 pid, struct call *call, u
     if (bpf_map_delete_elem(&allocations, &key))
         return;
     call->bytes += bytes;
-    add_resident(pid, call->ordinal, -(s64)bytes);
+    add_resident(process, call->ordinal, -(s64)bytes);
 }
 
 // One call may unmap many neighbours: the bytes of the call are those whose last holder was among them. After its
 // return, since the range stays the caller's.
-static __always_inline void unmap_memory(struct process *process, u32 pid, struct call *call)
+static __always_inline void unmap_memory(struct process *process, struct call *call)
 {
     u64 token = process->token, address = call->pointer, end = address + call->bytes;
     call->bytes = 0;
@@ -169,6 +175,6 @@ static __always_inline void unmap_memory(struct process *process, u32 pid, struc
         u64 handle = known->handle;
         address += known->bytes;
         bpf_map_delete_elem(&mappings, &key);
-        drop_mapped(token, pid, call, handle);
+        drop_mapped(process, call, handle);
     }
 }

@@ -14,6 +14,7 @@ struct call {
     u64 stream;
     u64 pointer;           // where the result goes, what is freed, or the context
     u64 extra;             // pitched allocation: where the pitch goes; free: what it took (memory.h)
+    u64 context;           // free: that of the allocation that it took
     u64 repeats;           // how often the entry was seen again: as many returns will be, or were missed
     u32 height;
     s32 ordinal;
@@ -58,6 +59,12 @@ struct context_key {
     u64 context;
 };
 
+struct known_context {
+    s64 ordinal;
+    s64 bytes;             // of the allocations that end with it
+    s64 references;        // of a primary one: how often it is retained
+};
+
 struct resident_key {
     u64 token;
     s64 ordinal;
@@ -74,6 +81,7 @@ struct allocation {
     s32 ordinal;
     u32 counted;           // whether it is part of resident
     u64 references;        // further handles and mappings of physical memory: so many releases give nothing back
+    u64 context;           // with which it ends, 0: with the process
 };
 
 struct mapping_key {
@@ -161,7 +169,7 @@ ARRAY(blank_thread, struct thread);
 HASH(threads, u64, struct thread, MAX_THREADS);
 HASH(processes, u32, struct process, MAX_PROCESSES);
 HASH(late, u32, u64, MAX_PROCESSES);
-HASH(contexts, struct context_key, s64, MAX_CONTEXTS);
+HASH(contexts, struct context_key, struct known_context, MAX_CONTEXTS);
 HASH(resident, struct resident_key, s64, MAX_CONTEXTS);
 HASH(uuids, struct resident_key, struct uuid, MAX_CONTEXTS);
 HASH(allocations, struct allocation_key, struct allocation, MAX_ALLOCATIONS);

@@ -18,7 +18,7 @@ from gpuledger.agent.probes.symbols import SILENT, SYMBOLS
 from gpuledger.contract.operations import Operation
 from tests.bpf.workbench import Pod, events_of
 from tests.emulator import every
-from tests.emulator.control import LIBCUDA, Emulator
+from tests.emulator.control import LIBCUDA, DeviceSpec, Emulator
 from tests.emulator.every_thread import BAD_CALLS, BLOCK_BYTES, OK_CALLS
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ RECORDED = {name for name, symbol in TABLE.items() if symbol.effect not in SILEN
 def test_every_call_of_every_function_is_seen_in_two_pods_on_several_threads(
     source: ProbeSource, pods: list[Pod]
 ) -> None:
-    with Emulator() as emulator:
+    with Emulator([DeviceSpec(), DeviceSpec()]) as emulator:
         source.preattach(LIBCUDA)
         command = [sys.executable, "-m", every.__name__, str(THREADS)]
         started = [

@@ -97,11 +97,14 @@ def test_a_tally_counts_as_its_calls_and_states_its_own_outstanding_time():
     assert (row["launches"], row["launched_threads"], row["used_ns"]) == (1009, 32288, 3 * S)
 
 
-def test_device_memory_is_followed_from_what_is_resident_through_allocations_and_frees():
+@pytest.mark.parametrize(
+    "end", [Operation.FREE_ASYNC, Operation.DESTROY_CONTEXT, Operation.RELEASE_PRIMARY_CONTEXT]
+)
+def test_device_memory_is_followed_from_what_is_resident_through_allocations_and_frees(end):
     """1 GiB throughout, 1 GiB more from 2 s to 6 s: peak 2 GiB, 14 GiB-seconds."""
     gib = 1 << 30
     keyframe = state(LAYOUT, [Holder("x", 0)], [X], resident=[(0, 0, gib)])
-    calls = Calls([X]).call(Operation.ALLOCATE_DEVICE, 2, bytes=gib).call(Operation.FREE_ASYNC, 6, bytes=gib)
+    calls = Calls([X]).call(Operation.ALLOCATE_DEVICE, 2, bytes=gib).call(end, 6, bytes=gib)
     row = row_of(charge([keyframe], [calls.batch()]), "x")
     assert row["memory_peak_bytes"] == 2 * gib
     assert row["memory_byte_seconds"] == 14 * gib

@@ -117,4 +117,13 @@ ALLOCATIONS = frozenset(
 )
 """Operations that make device memory resident. Managed memory can be paged out, so it is not counted
 as resident."""
-FREES = frozenset({Operation.FREE_DEVICE, Operation.FREE_ASYNC, Operation.FREE_PHYSICAL})
+FREES = frozenset(
+    {
+        Operation.FREE_DEVICE,
+        Operation.FREE_ASYNC,
+        Operation.FREE_PHYSICAL,
+        Operation.DESTROY_CONTEXT,
+        Operation.RELEASE_PRIMARY_CONTEXT,
+    }
+)
+"""Operations that give device memory back. A context's end does of what was allocated in it."""

@@ -20,7 +20,7 @@ MAX_GENERATION = (1 << GENERATION_BITS) - 1
 MAX_INPUTS = (1 << INPUTS_BITS) - 1
 MAX_DIGEST = (1 << DIGEST_BITS) - 1
 MAX_CORE = (1 << CORE_BITS) - 1
-CORE_VERSION = 5  # of the charging rules; raised with every change that may change a charge
+CORE_VERSION = 6  # of the charging rules; raised with every change that may change a charge
 
 
 class Revision(NamedTuple):

@@ -209,6 +209,17 @@ int context_release_primary(int ordinal)
     return result;
 }
 
+int context_reset_primary(int ordinal)
+{
+    process_enter();
+    struct device *device;
+    int result = state_device(ordinal, &device);
+    if (!result && primary[ordinal])
+        memory_free_all(primary[ordinal]);
+    process_leave();
+    return result;
+}
+
 int context_make(int ordinal, struct context **context)
 {
     process_enter();

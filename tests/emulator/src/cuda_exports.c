@@ -111,6 +111,16 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal)
     return context_release_primary(ordinal);
 }
 
+EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
+{
+    return context_reset_primary(ordinal);
+}
+
+EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice ordinal)
+{
+    return context_reset_primary(ordinal);
+}
+
 EXPORT CUresult cuCtxCreate_v2(void **context, unsigned flags, CUdevice ordinal)
 {
     (void)flags;

@@ -44,6 +44,7 @@ int state_device(int ordinal, struct device **device);
 
 int context_retain_primary(int ordinal, struct context **context);
 int context_release_primary(int ordinal);
+int context_reset_primary(int ordinal); /* who retained it still has it */
 int context_make(int ordinal, struct context **context); /* current nowhere */
 int context_create(int ordinal, struct context **context);
 int context_destroy(struct context *context);

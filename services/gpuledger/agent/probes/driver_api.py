@@ -249,7 +249,7 @@ def _contexts() -> list[Symbol]:
         Symbol(
             "cuDevicePrimaryCtxRetain",
             op.RETAIN_PRIMARY_CONTEXT,
-            effect=Effect.RETAIN_CONTEXT,
+            effect=Effect.RETAIN_PRIMARY,
             pointer=1,
             device=2,
         ),
@@ -257,11 +257,17 @@ def _contexts() -> list[Symbol]:
         Symbol("cuCtxPushCurrent_v2", op.PUSH_CONTEXT, effect=Effect.PUSH_CONTEXT, pointer=1),
         Symbol("cuCtxPopCurrent_v2", op.POP_CONTEXT, effect=Effect.POP_CONTEXT),
         Symbol("cuCtxDestroy_v2", op.DESTROY_CONTEXT, effect=Effect.DESTROY_CONTEXT, pointer=1),
-        Symbol("cuGreenCtxCreate", op.CREATE_CONTEXT, effect=Effect.RETAIN_CONTEXT, pointer=1, device=3),
+        Symbol("cuGreenCtxCreate", op.CREATE_CONTEXT, effect=Effect.CREATE_GREEN, pointer=1, device=3),
         Symbol("cuCtxFromGreenCtx", op.OTHER, effect=Effect.CONVERT_CONTEXT, pointer=1, function=2),
-        Symbol("cuGreenCtxDestroy", op.DESTROY_CONTEXT, effect=Effect.DESTROY_CONTEXT, pointer=1),
-        Symbol("cuDevicePrimaryCtxRelease", op.RELEASE_PRIMARY_CONTEXT, device=1),
-        Symbol("cuDevicePrimaryCtxRelease_v2", op.RELEASE_PRIMARY_CONTEXT, device=1),
+        Symbol("cuGreenCtxDestroy", op.DESTROY_CONTEXT, effect=Effect.DESTROY_GREEN, pointer=1),
+        *(
+            Symbol(f"cuDevicePrimaryCtx{does}{version}", operation, effect=effect, device=1)
+            for does, operation, effect in (
+                ("Release", op.RELEASE_PRIMARY_CONTEXT, Effect.RELEASE_PRIMARY),
+                ("Reset", op.DESTROY_CONTEXT, Effect.RESET_PRIMARY),
+            )
+            for version in ("", "_v2")
+        ),
         Symbol("cuDeviceGetUuid", op.OTHER, effect=Effect.READ_UUID, pointer=1, device=2),
         Symbol("cuDeviceGetUuid_v2", op.OTHER, effect=Effect.READ_UUID, pointer=1, device=2),
     ]

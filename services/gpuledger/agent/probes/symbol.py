@@ -19,25 +19,30 @@ class Effect(IntEnum):
     ALLOCATE_PHYSICAL = 3
     FREE = 4
     CREATE_CONTEXT = 5
-    RETAIN_CONTEXT = 6
+    CREATE_GREEN = 6
+    """It retains the primary context of its device."""
     SELECT_CONTEXT = 7
     PUSH_CONTEXT = 8
     POP_CONTEXT = 9
     CONVERT_CONTEXT = 10
     """Gives the context of a green context, the ``function``."""
     DESTROY_CONTEXT = 11
-    QUERY = 12
+    DESTROY_GREEN = 12
+    RETAIN_PRIMARY = 13
+    RELEASE_PRIMARY = 14
+    RESET_PRIMARY = 15
+    QUERY = 16
     """Asks whether work is done: "not ready" is counted, not recorded."""
-    READ_UUID = 13
-    RETAIN_PHYSICAL = 14
-    BEGIN_CAPTURE = 15
-    END_CAPTURE = 16
+    READ_UUID = 17
+    RETAIN_PHYSICAL = 18
+    BEGIN_CAPTURE = 19
+    END_CAPTURE = 20
     """At the entry already, and whether it succeeds or not. Also where the stream itself ends."""
-    RECORD_EVENT = 17
-    AWAIT_EVENT = 18
-    MAP = 19
+    RECORD_EVENT = 21
+    AWAIT_EVENT = 22
+    MAP = 23
     """Physical memory, whose handle is the fourth argument, to ``bytes`` at ``pointer``."""
-    UNMAP = 20
+    UNMAP = 24
 
 
 SILENT: Final = frozenset(

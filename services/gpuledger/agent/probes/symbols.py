@@ -181,7 +181,7 @@ def c_preamble(limits: Limits, offsets: dict[str, int]) -> str:
         shift += bits
     defines |= {f"EFFECT_{e.name}": e.value for e in Effect}
     defines |= {f"SPACE_{s.name}": s.value for s in Space}
-    named = ("COPY_", "IOCTL_", "CAPTURE")
+    named = ("COPY_", "IOCTL_", "CAPTURE", "ALLOCATE_DEVICE")
     defines |= {f"OPERATION_{o.name}": o.value for o in Operation if o.name.startswith(named)}
     loss_names = [f.name for f in fields(Losses)]
     defines |= {f"LOSS_{name.upper()}": index for index, name in enumerate(loss_names)}

@@ -31,7 +31,7 @@ DELAY_NS: Final = 2 * NS_PER_S
 """Tetragon holds an event back until it knows its pod, for a second or so, and then writes it out."""
 DRAIN_BYTES: Final = 8 << 20
 """Of one drain: some 4,000 lines, a twentieth of a second's work. What is beyond waits in the file."""
-_MAKES_CONTEXT: Final = frozenset({Effect.CREATE_CONTEXT, Effect.RETAIN_CONTEXT})
+_MAKES_CONTEXT: Final = frozenset({Effect.CREATE_CONTEXT, Effect.CREATE_GREEN, Effect.RETAIN_PRIMARY})
 _LARGEST: Final = (1 << 63) - 1  # what a column of the contract holds
 
 _Row = tuple[int, int, int, int, int, int, int, int, int, int]
