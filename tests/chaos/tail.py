@@ -28,6 +28,8 @@ class Tail:
         self._heads: dict[tuple[NodeKey, int], tuple[int, int]] = {}
         """Of each window its greatest revision, and the ns of all devices that it speaks for."""
         self._lives: dict[NodeKey, Life] = {}
+        self._named: dict[NodeKey, int] = {}
+        """The first window in which each stated its devices in a keyframe: before, nobody may know them."""
         self._generations: list[Generation] = []
 
     def follow(self) -> bool:
@@ -47,6 +49,8 @@ class Tail:
                 node, start = headers.id.node_key, headers.window_start_ns
                 if not is_ahead(start, message.timestamp_ms * NS_PER_MS):
                     self._spoken[node] = max(start, self._spoken.get(node, 0))
+                    if headers.keyframe:
+                        self._named[node] = min(start, self._named.get(node, start))
             for message in self._new(reader, topics.CHARGES):
                 charges = decode(ChargeSet, unframe(message.value or b"")[1])
                 place = NodeKey(charges.cluster, charges.node), charges.window_start_ns
@@ -90,7 +94,9 @@ class Tail:
             charged = [start for key, start in self._heads if key == node]
             ended_ns = max(charged, default=0) + WINDOW_NS if life.ended_ns is None else life.ended_ns
             first = life.launched_ns // WINDOW_NS * WINDOW_NS
-            for start in {*charged, *range(first, ended_ns, WINDOW_NS)}:
+            named = self._named.get(node, ended_ns)
+            owed = range(max(first, min(named, ended_ns)), ended_ns, WINDOW_NS)
+            for start in {*(at for at in charged if not first <= at < owed.start), *owed}:
                 lived_ns = max(0, min(ended_ns, start + WINDOW_NS) - max(life.launched_ns, start))
                 head = self._heads.get((node, start))
                 wrong += devices * lived_ns != (0 if head is None else head[1])

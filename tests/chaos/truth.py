@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
@@ -54,6 +54,22 @@ class Life(NamedTuple):
 
     launched_ns: int
     ended_ns: int | None
+
+
+def owed_spans(
+    life: Life, ended_ns: int, named_ns: int | None, told: Collection[int]
+) -> list[tuple[int, int]]:
+    """The parts of a life whose devices somebody can know: from the first keyframe's window on, and before it
+    the windows ``told`` of by a state without one, as of an agent that was killed in its first window."""
+    spans: list[tuple[int, int]] = []
+    for start in range(life.launched_ns // WINDOW_NS * WINDOW_NS, ended_ns, WINDOW_NS):
+        if not (start in told or (named_ns is not None and start >= named_ns)):
+            continue
+        first, last = max(life.launched_ns, start), min(ended_ns, start + WINDOW_NS)
+        if spans and spans[-1][1] == first:
+            first = spans.pop()[0]
+        spans.append((first, last))
+    return spans
 
 
 class Seen(NamedTuple):
@@ -116,7 +132,7 @@ class Log:
             first = life.launched_ns // WINDOW_NS * WINDOW_NS
             before = sorted(start for start in read if start < first)  # of a clock that was behind
             for start in (*before, *range(first, end, WINDOW_NS)):
-                inputs = sorted(self._seen.get((node, start), {}).values(), key=lambda seen: seen.offset)
+                inputs = self._inputs(node, start)
                 bodies = [seen.body for seen in usable(inputs)]
                 frames = [body for body in bodies if isinstance(body, Holdings) and body.keyframe]
                 layout = frames[0].layout if frames else layout
@@ -128,6 +144,19 @@ class Log:
             charges = charge_windows(windows[at : at + AT_ONCE], self.prices, self.teams)
             sets += [outcome.to_record() for outcome in charges]
         return {(NodeKey(s.cluster, s.node), s.window_start_ns): s for s in sets}
+
+    def owed(self, node: NodeKey, ended_ns: int) -> list[tuple[int, int]]:
+        """The parts of a node's life that it is to be charged for (`owed_spans`)."""
+        states = {
+            start: [
+                seen.body for seen in usable(self._inputs(node, start)) if isinstance(seen.body, Holdings)
+            ]
+            for key, start in self._seen
+            if key == node
+        }
+        named = (start for start, found in states.items() if any(one.keyframe for one in found))
+        told = {start for start, found in states.items() if found}
+        return owed_spans(self.lives[node], ended_ns, min(named, default=None), told)
 
     @property
     def spoken_of(self) -> AbstractSet[Place]:
@@ -148,6 +177,9 @@ class Log:
             if one.from_ns <= start_ns < one.to_ns and (not one.clusters or node.cluster in one.clusters)
         ]
         return max(over, key=lambda one: one.number, default=None)
+
+    def _inputs(self, node: NodeKey, start: int) -> list[Seen]:
+        return sorted(self._seen.get((node, start), {}).values(), key=lambda seen: seen.offset)
 
     def _telemetry(self) -> Mapping[Place, Mapping[Input, Seen]]:
         found: dict[Place, dict[Input, Seen]] = defaultdict(dict)

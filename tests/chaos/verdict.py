@@ -159,10 +159,11 @@ def _check_totals(world: World, log: truth.Log, verdict: Verdict) -> None:
         if ended_ns is None:
             verdict.check(name == world.nodes[-1], f"{name} has no end in gpu.nodes")
             ended_ns = max(start for key, start in log.ledger.sets if key == node) + truth.WINDOW_NS
-        owed = DEVICES * world.line.owed(life.launched_ns, ended_ns)
+        spans = log.owed(node, ended_ns)
+        owed = DEVICES * sum(world.line.owed(*span) for span in spans)
         charged = nano_from_decimal(totals[name]["total"])
         verdict.check(charged == owed, f"{name}: {charged} nano charged, {owed} owed")
-        lived = DEVICES * (ended_ns - life.launched_ns)
+        lived = DEVICES * sum(last - first for first, last in spans)
         verdict.check(int(totals[name]["ns"]) == lived, f"{name}: {totals[name]['ns']} ns, lived {lived}")
 
 
