@@ -95,6 +95,35 @@ def test_what_lies_between_a_launch_and_the_first_record_is_charged_though_time_
     assert node.take_skipped() == []
 
 
+def test_what_a_node_whose_life_nobody_states_is_owed_and_is_too_old_by_now_is_told() -> None:
+    """It fell silent, and a day of it is owed; whoever looks comes hours later."""
+    rules = Rules(oldest_ns=2 * HOUR_NS)
+    node, later = owner(rules), START + 10 * HOUR_NS
+    log = [record(0, last=True, readable=True, keyframe=True, layout="layout")]
+    node.read(log[0])
+    work_off(node, log)
+    node.mark(later, 1)
+    decided = [d.window_start_ns for batch in work_off(node, log) for d in batch.decisions]
+    kept_from = rules.open_from(later)
+    assert min(decided) == kept_from
+    assert node.take_skipped() == [Skipped(NODE, START, kept_from, (kept_from - START) // W - 1)]
+
+
+@pytest.mark.parametrize("goodbye", [True, False])
+def test_nothing_is_told_of_a_node_that_said_goodbye_or_of_which_more_than_is_owed_is_charged(
+    goodbye: bool,
+) -> None:
+    rules = Rules(oldest_ns=2 * HOUR_NS, unstated_life_ns=10 * W)
+    node = owner(rules)
+    log = [record(0, last=True, readable=True, keyframe=True, layout="layout", goodbye=goodbye)]
+    node.read(log[0])
+    node.mark(START + HOUR_NS, 1)
+    work_off(node, log)
+    node.mark(START + 10 * HOUR_NS, 1)
+    work_off(node, log)
+    assert node.take_skipped() == []
+
+
 def test_a_new_owner_does_not_open_again_what_was_given_up() -> None:
     progress = NodeProgress(NODE, {START: WindowRow(0, 1, 0, 0)}, START, START + 5 * S, OPEN_FROM)
     rows = {start: WindowRow(0, 0, alive_ns=W) for start in range(OPEN_FROM, START, W)}

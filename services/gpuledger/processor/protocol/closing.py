@@ -47,8 +47,7 @@ def is_owed(node: NodeState, start: int) -> bool:
     spoken = node.speaks(start, {})
     if spoken is not None and spoken[1].goodbye:
         return False
-    known = (node.newest, node.rows.newest_inputs, max(node.held.starts(), default=None))
-    newest = max((n for n in known if n is not None), default=None)
+    newest = node.newest_spoken
     return newest is not None and start <= newest + node.rules.unstated_life_ns
 
 

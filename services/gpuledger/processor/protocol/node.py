@@ -289,11 +289,27 @@ class NodeState:
             if behind in self.rows and behind not in self.held:
                 yield behind
 
+    def _owed_until(self, nothing: int) -> int:
+        """Where what a node is owed ends whose life nobody states; ``nothing`` where it is owed nothing."""
+        if self.through is None or self.newest_spoken is None:
+            return nothing
+        behind = self.through + self.length_ns
+        spoken = self.speaks(behind, {})
+        if spoken is not None and spoken[1].goodbye:
+            return behind
+        return max(behind, self.newest_spoken + self.rules.unstated_life_ns + self.length_ns)
+
+    @property
+    def newest_spoken(self) -> int | None:
+        """The newest window that a record speaks of, as far as that is known."""
+        known = (self.newest, self.rows.newest_inputs, max(self.held.starts(), default=None))
+        return max((start for start in known if start is not None), default=None)
+
     def _never_charged(self, begin: int, end: int) -> Skipped | None:
         """Of the windows in [begin, end), those of the node's life that have neither row nor record."""
         alive_ns = self.lifetimes.untold_ns(begin, end, end)
         if not self.lifetimes.stated:
-            alive_ns = max(0, min(end, begin if self.through is None else self.through) - begin)
+            alive_ns = max(0, min(end, self._owed_until(begin)) - begin)
         known = sum(begin <= start < end for start in chain(self.rows.starts(), self.held.starts()))
         windows = -(-alive_ns // self.length_ns) - known
         return Skipped(self.key, begin, end, windows) if windows > 0 else None
