@@ -32,12 +32,15 @@ static __always_inline void take_allocation(u32 pid, u64 space, struct call *cal
 
 // What ends with its context are plain allocations (CUDA runtime API reference, cudaDeviceReset, which names what a
 // reset of a device frees); memory of pools and physical memory are of the device.
-static __always_inline u64 context_of_allocation(struct thread *thread, struct call *call, u32 counted)
+static __always_inline u64 context_of_allocation(struct thread *thread, u32 pid, struct call *call, u32 counted)
 {
     u32 depth = thread->context_depth;
     if (!counted || call->operation != OPERATION_ALLOCATE_DEVICE || depth == 0 || depth > MAX_CONTEXT_STACK)
         return 0;
-    return context_at(thread, depth - 1)->context;
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
+    u64 context = context_at(thread, depth - 1)->context;
+    // One that is not known yet may be later: what it takes back then must have been given to it.
+    return process && find_context(process, context) ? context : 0;
 }
 
 static __always_inline void remember_allocation(u32 pid, struct call *call, u64 pointer, s32 ordinal, u32 counted)
@@ -114,7 +117,7 @@ static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 eff
         bpf_probe_read_user(&pitch, sizeof(pitch), (void *)call->extra);
         call->bytes = pitch * call->height;
     }
-    call->context = context_of_allocation(thread, call, counted);
+    call->context = context_of_allocation(thread, pid, call, counted);
     remember_allocation(pid, call, pointer, ordinal, counted);
     if (counted)
         change_resident(pid, call->context, ordinal, call->bytes);

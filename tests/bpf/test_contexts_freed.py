@@ -134,3 +134,35 @@ def test_of_a_tallied_process_too(source: ProbeSource) -> None:
     state = ResidentMemory()
     state.apply(agent_events(raw, 0))
     assert sum(size for _, size in state.items()) == KEPT
+
+
+BEFORE_THE_PROBES = f"""
+    answer = [os.getpid()]
+    ok(cuda.cuInit(0))
+    home = c_void_p()
+    ok(cuda.cuDevicePrimaryCtxRetain(byref(home), 1))
+    print(json.dumps(answer), flush=True)
+    os.read(0, 1)
+    ok(cuda.cuCtxSetCurrent(home))
+    early = allocate({KEPT})[1]
+    ok(cuda.cuDevicePrimaryCtxRetain(byref(home), 1))
+    ok(allocate({BLOCK})[0])
+    ok(cuda.cuMemFree_v2(early))
+    ok(cuda.cuDevicePrimaryCtxRelease_v2(1))
+    ok(cuda.cuDevicePrimaryCtxReset_v2(1))
+"""
+
+
+def test_of_a_context_that_is_known_late_what_it_was_given_since_is_freed(source: ProbeSource) -> None:
+    """And a release frees nothing: who else retained it before the probes nobody knows."""
+    with Emulator([DeviceSpec(), DeviceSpec()]) as emulator:
+        program = f"{CUDA_PRELUDE}\n{textwrap.dedent(BEFORE_THE_PROBES)}"
+        process = emulator.spawn_command([sys.executable, "-c", program])
+        assert process.stdout is not None
+        (pid,) = json.loads(process.stdout.readline())
+        source.preattach(LIBCUDA)
+        process.communicate("\n")
+        assert process.returncode == 0
+        raw = events_of(source, pid)
+    assert raw["bytes"][raw["operation"] == Operation.RELEASE_PRIMARY_CONTEXT].tolist() == [0]
+    assert raw["bytes"][raw["operation"] == Operation.DESTROY_CONTEXT].tolist() == [BLOCK]
