@@ -30,6 +30,12 @@ static __always_inline void take_allocation(u32 pid, u64 space, struct call *cal
     bpf_map_delete_elem(&allocations, &key);
 }
 
+static __always_inline int is_known(u32 pid, u64 context)
+{
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
+    return process && find_context(process, context);
+}
+
 // What ends with its context are plain allocations (CUDA runtime API reference, cudaDeviceReset, which names what a
 // reset of a device frees); memory of pools and physical memory are of the device.
 static __always_inline u64 context_of_allocation(struct thread *thread, u32 pid, struct call *call, u32 counted)
@@ -37,10 +43,9 @@ static __always_inline u64 context_of_allocation(struct thread *thread, u32 pid,
     u32 depth = thread->context_depth;
     if (!counted || call->operation != OPERATION_ALLOCATE_DEVICE || depth == 0 || depth > MAX_CONTEXT_STACK)
         return 0;
-    struct process *process = bpf_map_lookup_elem(&processes, &pid);
     u64 context = context_at(thread, depth - 1)->context;
     // One that is not known yet may be later: what it takes back then must have been given to it.
-    return process && find_context(process, context) ? context : 0;
+    return is_known(pid, context) ? context : 0;
 }
 
 static __always_inline void remember_allocation(u32 pid, struct call *call, u64 pointer, s32 ordinal, u32 counted)
@@ -96,6 +101,8 @@ static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 eff
             remember_allocation(pid, call, call->pointer, ordinal, counted);
             return ordinal;
         }
+        if (call->context && !is_known(pid, call->context))
+            counted = 0; // it went with its context
         if (counted)
             change_resident(pid, call->context, ordinal, -(s64)call->bytes);
         // What a free gives back is device memory that was resident; managed memory never counted as that.

@@ -161,6 +161,8 @@ struct location { /* CUmemLocation */
     X(cuCtxPopCurrent_v2, (han * out), *out = NULL)                                                                  \
     X(cuCtxDestroy_v2, (han context), )                                                                              \
     X(cuDevicePrimaryCtxRelease, (int device), )                                                                     \
+    X(cuDevicePrimaryCtxReset, (int device), )                                                                       \
+    X(cuDevicePrimaryCtxReset_v2, (int device), )                                                                    \
     X(cuDevicePrimaryCtxRelease_v2, (int device), )
 
 #define DECLARE(name, prototype, body) int name prototype;

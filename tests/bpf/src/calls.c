@@ -274,7 +274,13 @@ int main(int count, char **arguments)
         fflush(stdout);
         getchar();
     }
-    CALL(cuDevicePrimaryCtxRelease, 0, NULL, NULL, 0, HOME, HOME);
+    ptr left;
+    CALL(cuMemAlloc_v2, 4099, NULL, NULL, 0, HOME, &left, 4099);
+    CALL(cuDevicePrimaryCtxReset, 4099, NULL, NULL, 0, HOME, HOME);
+    CALL(cuMemAlloc_v2, 2053, NULL, NULL, 0, HOME, &left, 2053);
+    CALL(cuDevicePrimaryCtxReset_v2, 2053, NULL, NULL, 0, HOME, HOME);
+    CALL(cuMemAlloc_v2, 1031, NULL, NULL, 0, HOME, &left, 1031);
+    CALL(cuDevicePrimaryCtxRelease, 1031, NULL, NULL, 0, HOME, HOME);
     CALL(cuDevicePrimaryCtxRelease_v2, 0, NULL, NULL, 0, HOME, HOME);
     return 0;
 }

@@ -5,13 +5,16 @@ static void contexts(void)
 {
     for (unsigned round = 0; round < ROUNDS; round++) {
         han two, three, four, other = NULL;
-        ptr block;
+        ptr block, left;
         CALL(cuCtxCreate_v2, 0, NULL, NULL, 0, 12, &two, 0, 12);
         CALL(cuCtxCreate_v3, 0, NULL, NULL, 0, 13, &three, NULL, 0, 0, 13);
         CALL(cuCtxCreate_v4, 0, NULL, NULL, 0, 14, &four, NULL, 0, 14);
         CALL(cuMemAlloc_v2, 4099, NULL, NULL, 0, 14, &block, 4099);
-        CALL(cuCtxDestroy_v2, 0, NULL, NULL, 0, 14, four);
+        CALL(cuMemAlloc_v2, 2053, NULL, NULL, 0, 14, &left, 2053);
+        CALL(cuCtxPopCurrent_v2, 0, NULL, NULL, 0, 14, &other);
         CALL(cuMemFree_v2, 4099, NULL, NULL, 0, 14, block);
+        CALL(cuCtxDestroy_v2, 2053, NULL, NULL, 0, 14, four);
+        CALL(cuMemFree_v2, 0, NULL, NULL, 0, 14, left); /* went with its context */
         CALL(cuCtxSynchronize, 0, NULL, NULL, 0, 13);
         CALL(cuCtxPopCurrent_v2, 0, NULL, NULL, 0, 13, &other);
         CALL(cuCtxSynchronize, 0, NULL, NULL, 0, 12);
