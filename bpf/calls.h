@@ -66,7 +66,8 @@ static __always_inline struct call *begin(struct pt_regs *ctx, u64 id, u64 cooki
     call->stream = 0;
     call->pointer = 0;
     call->extra = 0;
-    call->context = 0;
+    call->owner = 0;
+    call->era = 0;
     call->height = 0;
     call->ordinal = UNKNOWN_ORDINAL;
     call->operation = COOKIE(cookie, OPERATION);

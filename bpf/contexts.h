@@ -2,8 +2,9 @@
 //
 // Which context is current on a thread, on which device a context is, and what ends with it.
 
-// Beside contexts the table has, under numbers that no pointer is, of each device the primary one (in place of an
-// ordinal) and how often it is retained, and under the complement of a green one's handle the one converted from it.
+// Beside contexts the table has, under numbers that no pointer is, what stands for the primary one of each device:
+// what is allocated in it, and in contexts converted from green ones, which keep it, ends with it. And under the
+// complement of a green one's handle the one converted from it, in place of an ordinal.
 #define PRIMARY(ordinal) ((u64)(u32)(ordinal) + 1)
 
 static __always_inline struct known_context *find_context(struct process *process, u64 context)
@@ -33,19 +34,16 @@ static __always_inline void add_resident(struct process *process, s32 ordinal, s
         count(LOSS_CONTEXTS_FULL);
 }
 
-// What was allocated in a context is free; how much that is. The allocations stay in their table: nobody frees them
-// any more, and whoever is given their address takes their place.
-static __always_inline u64 free_all_of(struct process *process, u64 context)
+// What was allocated in a context is free; how much that is. The allocations stay in their table, of an era that is
+// over: nobody frees them any more, and whoever is given their address takes their place.
+static __always_inline u64 free_all_of(struct process *process, struct known_context *known)
 {
-    struct known_context *known = find_context(process, context);
     if (!known)
         return 0;
-    s64 bytes = known->bytes;
-    if (bytes <= 0)
-        return 0;
-    __sync_fetch_and_add(&known->bytes, -bytes);
+    known->era = bpf_ktime_get_boot_ns();
+    s64 bytes = __sync_lock_test_and_set(&known->bytes, 0);
     add_resident(process, (s32)known->ordinal, -bytes);
-    return bytes;
+    return bytes > 0 ? bytes : 0;
 }
 
 // The device that the thread's calls go to: that of its current context, else, where the thread never chose
@@ -55,9 +53,13 @@ static __always_inline s32 current_ordinal(struct thread *thread, u32 pid)
     u32 depth = thread->context_depth;
     if (depth > MAX_CONTEXT_STACK)
         return UNKNOWN_ORDINAL;
-    if (depth > 0)
-        return (s32)context_at(thread, depth - 1)->ordinal;
     struct process *process = bpf_map_lookup_elem(&processes, &pid);
+    if (depth > 0) {
+        struct current_context *top = context_at(thread, depth - 1);
+        if (top->ordinal == UNKNOWN_ORDINAL && process) // it may have become known since it was chosen
+            top->ordinal = ordinal_of_context(process, top->context);
+        return (s32)top->ordinal;
+    }
     if (!process || process->late)
         return UNKNOWN_ORDINAL;
     s64 known = process->contexts, sum = process->ordinal_sum;
@@ -80,16 +82,16 @@ static __always_inline void remove_context(struct process *process, u64 context)
     __sync_fetch_and_add(&process->square_sum, -(value * value));
 }
 
-static __always_inline void add_context(struct process *process, u64 context, s32 ordinal)
+static __always_inline void add_context(struct process *process, u64 context, s32 ordinal, u64 owner)
 {
     struct context_key key = {.token = process->token, .context = context};
     s64 value = ordinal;
-    struct known_context fresh = {.ordinal = ordinal};
+    struct known_context fresh = {.ordinal = ordinal, .owner = owner, .era = bpf_ktime_get_boot_ns()};
     struct known_context *known = bpf_map_lookup_elem(&contexts, &key);
-    if (known && known->ordinal == value)
+    if (known && known->ordinal == value && known->owner == owner)
         return;
     if (known) { // one that ended unseen, and whose address is another's now
-        free_all_of(process, context);
+        free_all_of(process, known);
         remove_context(process, context);
     }
     if (bpf_map_update_elem(&contexts, &key, &fresh, BPF_NOEXIST)) {
@@ -109,7 +111,7 @@ static __always_inline void convert_context(struct process *process, u64 green, 
     struct known_context value = {.ordinal = context};
     if (bpf_map_update_elem(&contexts, &key, &value, BPF_ANY))
         count(LOSS_CONTEXTS_FULL);
-    add_context(process, context, ordinal);
+    add_context(process, context, ordinal, PRIMARY(ordinal));
 }
 
 static __always_inline void remove_converted(struct process *process, u64 green)
@@ -123,21 +125,16 @@ static __always_inline void remove_converted(struct process *process, u64 green)
     remove_context(process, converted);
 }
 
-// ``context`` is 0 where it is retained for a green one.
-static __always_inline void retain_primary(struct process *process, s32 ordinal, u64 context)
+static __always_inline void retain_primary(struct process *process, s32 ordinal)
 {
     struct context_key key = {.token = process->token, .context = PRIMARY(ordinal)};
-    struct known_context fresh = {};
-    if (!bpf_map_lookup_elem(&contexts, &key))
-        bpf_map_update_elem(&contexts, &key, &fresh, BPF_NOEXIST);
+    struct known_context fresh = {.ordinal = ordinal, .owner = key.context, .era = bpf_ktime_get_boot_ns()};
+    bpf_map_update_elem(&contexts, &key, &fresh, BPF_NOEXIST);
     struct known_context *primary = bpf_map_lookup_elem(&contexts, &key);
-    if (!primary) {
+    if (primary)
+        __sync_fetch_and_add(&primary->references, 1);
+    else
         count(LOSS_CONTEXTS_FULL);
-        return;
-    }
-    if (context)
-        primary->ordinal = context;
-    __sync_fetch_and_add(&primary->references, 1);
 }
 
 // The last who releases it resets it. Of a process that was there before the probes nobody knows who is the last.
@@ -146,15 +143,7 @@ static __always_inline u64 release_primary(struct process *process, s32 ordinal)
     struct known_context *primary = find_context(process, PRIMARY(ordinal));
     if (!primary || process->late)
         return 0;
-    s64 before = primary->references;
-    __sync_fetch_and_add(&primary->references, -1);
-    return before == 1 ? free_all_of(process, primary->ordinal) : 0;
-}
-
-static __always_inline u64 reset_primary(struct process *process, s32 ordinal)
-{
-    struct known_context *primary = find_context(process, PRIMARY(ordinal));
-    return primary ? free_all_of(process, primary->ordinal) : 0;
+    return __sync_fetch_and_add(&primary->references, -1) == 1 ? free_all_of(process, primary) : 0;
 }
 
 static __always_inline void set_top(struct thread *thread, u32 depth, u64 context, s32 ordinal)
@@ -182,11 +171,12 @@ static __always_inline s32 change_context(struct thread *thread, u32 pid, u64 ef
         return ordinal;
     if (effect == EFFECT_CREATE_CONTEXT || effect == EFFECT_RETAIN_PRIMARY || effect == EFFECT_CREATE_GREEN) {
         bpf_probe_read_user(&context, sizeof(context), (void *)call->pointer);
-        add_context(process, context, ordinal);
+        u64 owner = effect == EFFECT_CREATE_CONTEXT ? context : PRIMARY(ordinal);
+        add_context(process, context, ordinal, owner);
         if (effect == EFFECT_CREATE_CONTEXT)
             push_context(thread, context, ordinal);
         else
-            retain_primary(process, ordinal, effect == EFFECT_RETAIN_PRIMARY ? context : 0);
+            retain_primary(process, ordinal);
         return ordinal;
     }
     if (effect == EFFECT_RELEASE_PRIMARY) {
@@ -194,7 +184,7 @@ static __always_inline s32 change_context(struct thread *thread, u32 pid, u64 ef
         return ordinal;
     }
     if (effect == EFFECT_RESET_PRIMARY) {
-        call->bytes = reset_primary(process, ordinal);
+        call->bytes = free_all_of(process, find_context(process, PRIMARY(ordinal)));
         return ordinal;
     }
     if (effect == EFFECT_POP_CONTEXT) {
@@ -228,7 +218,7 @@ static __always_inline s32 change_context(struct thread *thread, u32 pid, u64 ef
         call->bytes = release_primary(process, ordinal);
     }
     if (effect == EFFECT_DESTROY_CONTEXT)
-        call->bytes = free_all_of(process, context);
+        call->bytes = free_all_of(process, find_context(process, context));
     if (effect == EFFECT_DESTROY_CONTEXT || effect == EFFECT_DESTROY_GREEN) {
         remove_context(process, context);
         u32 depth = thread->context_depth;

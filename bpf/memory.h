@@ -18,7 +18,8 @@ static __always_inline void take_allocation(u32 pid, u64 space, struct call *cal
         return;
     call->bytes = known->bytes;
     call->ordinal = known->ordinal;
-    call->context = known->context;
+    call->owner = known->owner;
+    call->era = known->era;
     if (known->references) {
         // Another handle to it stays: this release gives nothing back.
         __sync_fetch_and_add(&known->references, -1);
@@ -30,22 +31,23 @@ static __always_inline void take_allocation(u32 pid, u64 space, struct call *cal
     bpf_map_delete_elem(&allocations, &key);
 }
 
-static __always_inline int is_known(u32 pid, u64 context)
-{
-    struct process *process = bpf_map_lookup_elem(&processes, &pid);
-    return process && find_context(process, context);
-}
-
 // What ends with its context are plain allocations (CUDA runtime API reference, cudaDeviceReset, which names what a
 // reset of a device frees); memory of pools and physical memory are of the device.
-static __always_inline u64 context_of_allocation(struct thread *thread, u32 pid, struct call *call, u32 counted)
+static __always_inline void find_owner(struct thread *thread, u32 pid, struct call *call)
 {
     u32 depth = thread->context_depth;
-    if (!counted || call->operation != OPERATION_ALLOCATE_DEVICE || depth == 0 || depth > MAX_CONTEXT_STACK)
-        return 0;
-    u64 context = context_at(thread, depth - 1)->context;
-    // One that is not known yet may be later: what it takes back then must have been given to it.
-    return is_known(pid, context) ? context : 0;
+    struct process *process = bpf_map_lookup_elem(&processes, &pid);
+    if (!process || call->operation != OPERATION_ALLOCATE_DEVICE || depth == 0 || depth > MAX_CONTEXT_STACK)
+        return;
+    struct known_context *current = find_context(process, context_at(thread, depth - 1)->context);
+    if (!current)
+        return;
+    u64 owner = current->owner;
+    struct known_context *known = find_context(process, owner);
+    if (!known)
+        return;
+    call->owner = owner;
+    call->era = known->era;
 }
 
 static __always_inline void remember_allocation(u32 pid, struct call *call, u64 pointer, s32 ordinal, u32 counted)
@@ -56,7 +58,7 @@ static __always_inline void remember_allocation(u32 pid, struct call *call, u64 
     u64 space = COOKIE(call->cookie, SPACE);
     struct allocation_key key = {.token = process->token, .pointer = pointer, .space = space};
     struct allocation value = {.bytes = call->bytes, .ordinal = ordinal, .counted = counted,
-                               .context = call->context};
+                               .owner = call->owner, .era = call->era};
     if (bpf_map_update_elem(&allocations, &key, &value, BPF_ANY))
         count(LOSS_ALLOCATIONS_FULL);
 }
@@ -73,15 +75,20 @@ static __always_inline void add_reference(u32 pid, struct call *call, u64 pointe
         __sync_fetch_and_add(&known->references, 1);
 }
 
-static __always_inline void change_resident(u32 pid, u64 context, s32 ordinal, s64 bytes)
+// Whether it still counted: not what went with its context before.
+static __always_inline u32 change_resident(u32 pid, struct call *call, s32 ordinal, s64 bytes)
 {
     struct process *process = bpf_map_lookup_elem(&processes, &pid);
     if (!process)
-        return;
-    struct known_context *known = find_context(process, context);
-    if (known)
+        return 0;
+    if (call->owner) {
+        struct known_context *known = find_context(process, call->owner);
+        if (!known || known->era != call->era)
+            return 0;
         __sync_fetch_and_add(&known->bytes, bytes);
+    }
     add_resident(process, ordinal, bytes);
+    return 1;
 }
 
 static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 effect, s32 result, struct call *call)
@@ -101,10 +108,8 @@ static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 eff
             remember_allocation(pid, call, call->pointer, ordinal, counted);
             return ordinal;
         }
-        if (call->context && !is_known(pid, call->context))
-            counted = 0; // it went with its context
         if (counted)
-            change_resident(pid, call->context, ordinal, -(s64)call->bytes);
+            counted = change_resident(pid, call, ordinal, -(s64)call->bytes);
         // What a free gives back is device memory that was resident; managed memory never counted as that.
         if (!counted && COOKIE(call->cookie, SPACE) != SPACE_HOST)
             call->bytes = 0;
@@ -124,10 +129,11 @@ static __always_inline s32 change_memory(struct thread *thread, u32 pid, u64 eff
         bpf_probe_read_user(&pitch, sizeof(pitch), (void *)call->extra);
         call->bytes = pitch * call->height;
     }
-    call->context = context_of_allocation(thread, pid, call, counted);
+    if (counted)
+        find_owner(thread, pid, call);
     remember_allocation(pid, call, pointer, ordinal, counted);
     if (counted)
-        change_resident(pid, call->context, ordinal, call->bytes);
+        change_resident(pid, call, ordinal, call->bytes);
     return ordinal;
 }
 

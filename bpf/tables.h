@@ -14,7 +14,8 @@ struct call {
     u64 stream;
     u64 pointer;           // where the result goes, what is freed, or the context
     u64 extra;             // pitched allocation: where the pitch goes; free: what it took (memory.h)
-    u64 context;           // free: that of the allocation that it took
+    u64 owner;             // free: with what the allocation ends that it took, and of which era it is
+    u64 era;
     u64 repeats;           // how often the entry was seen again: as many returns will be, or were missed
     u32 height;
     s32 ordinal;
@@ -61,6 +62,8 @@ struct context_key {
 
 struct known_context {
     s64 ordinal;
+    u64 owner;             // with which ends what is allocated in it: itself, or what stands for the primary one
+    u64 era;               // since when, in ns: what was allocated before ended
     s64 bytes;             // of the allocations that end with it
     s64 references;        // of a primary one: how often it is retained
 };
@@ -81,7 +84,8 @@ struct allocation {
     s32 ordinal;
     u32 counted;           // whether it is part of resident
     u64 references;        // further handles and mappings of physical memory: so many releases give nothing back
-    u64 context;           // with which it ends, 0: with the process
+    u64 owner;             // the known context with which it ends, 0: with the process
+    u64 era;
 };
 
 struct mapping_key {

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from gpuledger.agent.kernel_events import agent_events
-from gpuledger.agent.probes import ProbeSource
+from gpuledger.agent.probes import UNKNOWN_ORDINAL, LoaderKind, ProbeSource
 from gpuledger.agent.resident import ResidentMemory
 from gpuledger.contract.operations import Operation
-from tests.bpf.workbench import events_of
+from tests.bpf.workbench import LOADERS, events_of, started
 from tests.emulator.control import LIBCUDA, DeviceSpec, Emulator
 from tests.emulator.programs import CUDA_PRELUDE
 
@@ -71,6 +71,35 @@ RELEASED = f"""{HELD}
     context(1)
     answer.append(held() - none)
 """
+GREEN = f"""{HELD}
+    home, green, made = context(1), c_void_p(), c_void_p()
+    none = held()
+    ok(cuda.cuGreenCtxCreate(byref(green), c_void_p(12345), 1, 1))
+    ok(cuda.cuCtxFromGreenCtx(byref(made), green))
+    ok(cuda.cuCtxSetCurrent(made))
+    freed = allocate({KEPT})[1]
+    ok(allocate({BLOCK})[0])
+    ok(cuda.cuCtxSetCurrent(home))
+    ok(cuda.cuGreenCtxDestroy(green))
+    answer.append(held() - none)
+    ok(cuda.cuMemFree_v2(freed))
+    answer.append(held() - none)
+    ok(cuda.cuDevicePrimaryCtxReset(1))
+    answer.append(held() - none)
+"""
+LAST_IS_GREEN = f"""{HELD}
+    home, green, made = context(1), c_void_p(), c_void_p()
+    none = held()
+    ok(cuda.cuGreenCtxCreate(byref(green), c_void_p(12345), 1, 1))
+    ok(cuda.cuCtxFromGreenCtx(byref(made), green))
+    ok(cuda.cuDevicePrimaryCtxRelease_v2(1))
+    ok(cuda.cuCtxSetCurrent(made))
+    ok(allocate({BLOCK})[0])
+    answer.append(held() - none)
+    ok(cuda.cuGreenCtxDestroy(green))
+    context(1)
+    answer.append(held() - none)
+"""
 
 
 @contextmanager
@@ -96,8 +125,18 @@ def running(emulator: Emulator, program: str) -> Iterator[tuple[int, list[int]]]
             [BLOCK, BLOCK, 0],
             {Operation.RELEASE_PRIMARY_CONTEXT: [0, BLOCK], Operation.DESTROY_CONTEXT: [0]},
         ),
+        (
+            GREEN,
+            [BLOCK + KEPT, BLOCK, 0],
+            {Operation.DESTROY_CONTEXT: [0, BLOCK], Operation.FREE_DEVICE: [KEPT]},
+        ),
+        (
+            LAST_IS_GREEN,
+            [BLOCK, 0],
+            {Operation.RELEASE_PRIMARY_CONTEXT: [0], Operation.DESTROY_CONTEXT: [BLOCK]},
+        ),
     ],
-    ids=["destroyed", "reset", "released"],
+    ids=["destroyed", "reset", "released", "of a green one", "released by a green one"],
 )
 def test_what_was_allocated_in_a_context_goes_with_it(
     source: ProbeSource, program: str, held: Sequence[int], freed: dict[Operation, list[int]]
@@ -150,19 +189,30 @@ BEFORE_THE_PROBES = f"""
     ok(cuda.cuMemFree_v2(early))
     ok(cuda.cuDevicePrimaryCtxRelease_v2(1))
     ok(cuda.cuDevicePrimaryCtxReset_v2(1))
+    print("done", flush=True)
+    os.read(0, 1)
 """
 
 
-def test_of_a_context_that_is_known_late_what_it_was_given_since_is_freed(source: ProbeSource) -> None:
+@pytest.mark.parametrize("loader", LOADERS)
+def test_of_a_context_that_is_known_late_what_it_was_given_since_is_freed(loader: str) -> None:
     """And a release frees nothing: who else retained it before the probes nobody knows."""
-    with Emulator([DeviceSpec(), DeviceSpec()]) as emulator:
+    with Emulator([DeviceSpec(), DeviceSpec()]) as emulator, started(loader=LoaderKind(loader)) as source:
         program = f"{CUDA_PRELUDE}\n{textwrap.dedent(BEFORE_THE_PROBES)}"
         process = emulator.spawn_command([sys.executable, "-c", program])
         assert process.stdout is not None
+        assert process.stdin is not None
         (pid,) = json.loads(process.stdout.readline())
         source.preattach(LIBCUDA)
-        process.communicate("\n")
-        assert process.returncode == 0
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "done\n"
         raw = events_of(source, pid)
+        counted = {one.ordinal: one.bytes for one in source.resident() if one.pid == pid and one.bytes}
+        process.communicate("")
+        assert process.returncode == 0
     assert raw["bytes"][raw["operation"] == Operation.RELEASE_PRIMARY_CONTEXT].tolist() == [0]
     assert raw["bytes"][raw["operation"] == Operation.DESTROY_CONTEXT].tolist() == [BLOCK]
+    allocated = raw["operation"] == Operation.ALLOCATE_DEVICE
+    assert raw["ordinal"][allocated].tolist() == [UNKNOWN_ORDINAL, 1], "it is known from then on"
+    assert counted == {}

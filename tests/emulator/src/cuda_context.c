@@ -160,7 +160,7 @@ static int make_context(int ordinal, bool is_primary, struct context **made)
             return taken ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_ERROR_OUT_OF_MEMORY;
     }
     struct context *context = calloc(1, sizeof *context);
-    *context = (struct context){ordinal, device, clients[ordinal], clients[ordinal]->serial, true, is_primary, 0};
+    *context = (struct context){ordinal, device, clients[ordinal], clients[ordinal]->serial, true, is_primary, 0, NULL};
     contexts_on[ordinal]++;
     *made = context;
     return CUDA_SUCCESS;

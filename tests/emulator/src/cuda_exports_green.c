@@ -1,4 +1,5 @@
-/* The C ABI of libcuda.so.1: green contexts. They have all of a device here, whatever resources they are given. */
+/* The C ABI of libcuda.so.1: green contexts. They have all of a device here, whatever resources they are given. They
+ * keep its primary context (CUDA driver API reference, cuGreenCtxDestroy), and their memory is taken to be its. */
 #include "cuda_abi.h"
 
 #include <stdlib.h>
@@ -18,10 +19,17 @@ static int find(void *handle, struct green **green)
 
 EXPORT CUresult cuGreenCtxCreate(void **handle, void *resources, CUdevice ordinal, unsigned flags)
 {
-    struct context *context;
-    int result = handle && resources && flags ? context_make(ordinal, &context) : CUDA_ERROR_INVALID_VALUE;
+    struct context *context, *primary;
+    if (!handle || !resources || !flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    int result = context_retain_primary(ordinal, &primary);
     if (result)
         return result;
+    if ((result = context_make(ordinal, &context))) {
+        context_release_primary(ordinal);
+        return result;
+    }
+    context->primary_kept = primary;
     struct green *green = calloc(1, sizeof *green);
     *green = (struct green){GREEN_MAGIC, context};
     *handle = green;
@@ -43,7 +51,8 @@ EXPORT CUresult cuGreenCtxDestroy(void *handle)
     int result = find(handle, &green);
     if (!result)
         result = context_destroy(green->context);
-    if (!result)
-        green->magic = 0; /* kept, so that a stale handle is found out */
-    return result;
+    if (result)
+        return result;
+    green->magic = 0; /* kept, so that a stale handle is found out */
+    return context_release_primary(green->context->ordinal);
 }

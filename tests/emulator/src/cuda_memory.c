@@ -93,7 +93,8 @@ int memory_allocate(enum memory_kind kind, uint64_t bytes, uint64_t *address)
     }
     if (!result) {
         *address = next_address;
-        allocations[allocation_count++] = (struct allocation){next_address, bytes, context, kind, 0};
+        struct context *owner = context->primary_kept ? context->primary_kept : context;
+        allocations[allocation_count++] = (struct allocation){next_address, bytes, owner, kind, 0};
         next_address += (bytes + ADDRESS_ALIGNMENT) / ADDRESS_ALIGNMENT * ADDRESS_ALIGNMENT;
     }
     process_leave();

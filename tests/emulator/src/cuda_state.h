@@ -34,6 +34,7 @@ struct context {
     uint64_t client_serial;
     bool alive, primary;
     int references; /* of a primary context */
+    struct context *primary_kept; /* of a green one: where its memory is, and what it releases in the end */
 };
 
 enum memory_kind { MEMORY_DEVICE, MEMORY_MANAGED };
