@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from gpuledger.bus import BusSettings, Incoming, PartitionReader
@@ -12,7 +13,7 @@ from gpuledger.contract.identity import NodeKey
 from gpuledger.contract.records import ChargeSet, Generation, NodeLifetime, decode
 from gpuledger.contract.wire import unframe
 from tests.chaos.times import NS_PER_MS, is_ahead
-from tests.chaos.truth import WINDOW_NS, Life, rank
+from tests.chaos.truth import WINDOW_NS, Life, Told, rank, unnamed
 
 TIMES = ("used_ns", "held_idle_ns", "unallocated_ns", "unobserved_ns")
 
@@ -28,8 +29,7 @@ class Tail:
         self._heads: dict[tuple[NodeKey, int], tuple[int, int]] = {}
         """Of each window its greatest revision, and the ns of all devices that it speaks for."""
         self._lives: dict[NodeKey, Life] = {}
-        self._named: dict[NodeKey, int] = {}
-        """The first window in which each stated its devices in a keyframe: before, nobody may know them."""
+        self._told: dict[NodeKey, set[Told]] = defaultdict(set)
         self._generations: list[Generation] = []
 
     def follow(self) -> bool:
@@ -49,8 +49,7 @@ class Tail:
                 node, start = headers.id.node_key, headers.window_start_ns
                 if not is_ahead(start, message.timestamp_ms * NS_PER_MS):
                     self._spoken[node] = max(start, self._spoken.get(node, 0))
-                    if headers.keyframe:
-                        self._named[node] = min(start, self._named.get(node, start))
+                    self._told[node].add(Told(headers.id.epoch_ns, start, headers.keyframe))
             for message in self._new(reader, topics.CHARGES):
                 charges = decode(ChargeSet, unframe(message.value or b"")[1])
                 place = NodeKey(charges.cluster, charges.node), charges.window_start_ns
@@ -94,9 +93,9 @@ class Tail:
             charged = [start for key, start in self._heads if key == node]
             ended_ns = max(charged, default=0) + WINDOW_NS if life.ended_ns is None else life.ended_ns
             first = life.launched_ns // WINDOW_NS * WINDOW_NS
-            named = self._named.get(node, ended_ns)
-            owed = range(max(first, min(named, ended_ns)), ended_ns, WINDOW_NS)
-            for start in {*(at for at in charged if not first <= at < owed.start), *owed}:
+            for start in {*charged, *range(first, ended_ns, WINDOW_NS)}.difference(
+                unnamed(self._told[node], ended_ns)
+            ):
                 lived_ns = max(0, min(ended_ns, start + WINDOW_NS) - max(life.launched_ns, start))
                 head = self._heads.get((node, start))
                 wrong += devices * lived_ns != (0 if head is None else head[1])

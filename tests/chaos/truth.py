@@ -56,20 +56,35 @@ class Life(NamedTuple):
     ended_ns: int | None
 
 
-def owed_spans(
-    life: Life, ended_ns: int, named_ns: int | None, told: Collection[int]
-) -> list[tuple[int, int]]:
-    """The parts of a life whose devices somebody can know: from the first keyframe's window on, and before it
-    the windows ``told`` of by a state without one, as of an agent that was killed in its first window."""
-    spans: list[tuple[int, int]] = []
-    for start in range(life.launched_ns // WINDOW_NS * WINDOW_NS, ended_ns, WINDOW_NS):
-        if not (start in told or (named_ns is not None and start >= named_ns)):
-            continue
-        first, last = max(life.launched_ns, start), min(ended_ns, start + WINDOW_NS)
-        if spans and spans[-1][1] == first:
-            first = spans.pop()[0]
-        spans.append((first, last))
-    return spans
+class Told(NamedTuple):
+    """That an agent, named by its epoch, told of a window, and whether in a keyframe."""
+
+    epoch_ns: int
+    window_start_ns: int
+    keyframe: bool
+
+
+def unnamed(told: Collection[Told], end_ns: int) -> list[int]:
+    """The windows before ``end_ns`` in which nobody can know a node's devices: behind the one that its first
+    agent told of, without a keyframe, since it was killed in it, and before any keyframe of another, but for
+    those that have a state of their own."""
+    first = min((one.epoch_ns for one in told), default=0)
+    its = {one.window_start_ns for one in told if one.epoch_ns == first}
+    named = min((one.window_start_ns for one in told if one.keyframe), default=end_ns)
+    if len(its) != 1:
+        return []
+    stated = {one.window_start_ns for one in told}
+    return [start for start in range(min(its), min(named, end_ns), WINDOW_NS) if start not in stated]
+
+
+def owed(life: Life, ended_ns: int, told: Collection[Told]) -> list[tuple[int, int]]:
+    """The parts of a node's life that it is to be charged for."""
+    parts, begin = [], life.launched_ns
+    for start in (*unnamed(told, ended_ns), ended_ns):
+        if begin < start:
+            parts.append((begin, start))
+        begin = max(begin, start + WINDOW_NS)
+    return parts
 
 
 class Seen(NamedTuple):
@@ -132,7 +147,7 @@ class Log:
             first = life.launched_ns // WINDOW_NS * WINDOW_NS
             before = sorted(start for start in read if start < first)  # of a clock that was behind
             for start in (*before, *range(first, end, WINDOW_NS)):
-                inputs = self._inputs(node, start)
+                inputs = sorted(self._seen.get((node, start), {}).values(), key=lambda seen: seen.offset)
                 bodies = [seen.body for seen in usable(inputs)]
                 frames = [body for body in bodies if isinstance(body, Holdings) and body.keyframe]
                 layout = frames[0].layout if frames else layout
@@ -146,17 +161,14 @@ class Log:
         return {(NodeKey(s.cluster, s.node), s.window_start_ns): s for s in sets}
 
     def owed(self, node: NodeKey, ended_ns: int) -> list[tuple[int, int]]:
-        """The parts of a node's life that it is to be charged for (`owed_spans`)."""
-        states = {
-            start: [
-                seen.body for seen in usable(self._inputs(node, start)) if isinstance(seen.body, Holdings)
-            ]
-            for key, start in self._seen
+        """The parts of a node's life that it is to be charged for."""
+        told = [
+            Told(seen.headers.id.epoch_ns, start, isinstance(seen.body, Holdings) and seen.body.keyframe)
+            for (key, start), window in self._seen.items()
             if key == node
-        }
-        named = (start for start, found in states.items() if any(one.keyframe for one in found))
-        told = {start for start, found in states.items() if found}
-        return owed_spans(self.lives[node], ended_ns, min(named, default=None), told)
+            for seen in window.values()
+        ]
+        return owed(self.lives[node], ended_ns, told)
 
     @property
     def spoken_of(self) -> AbstractSet[Place]:
@@ -177,9 +189,6 @@ class Log:
             if one.from_ns <= start_ns < one.to_ns and (not one.clusters or node.cluster in one.clusters)
         ]
         return max(over, key=lambda one: one.number, default=None)
-
-    def _inputs(self, node: NodeKey, start: int) -> list[Seen]:
-        return sorted(self._seen.get((node, start), {}).values(), key=lambda seen: seen.offset)
 
     def _telemetry(self) -> Mapping[Place, Mapping[Input, Seen]]:
         found: dict[Place, dict[Input, Seen]] = defaultdict(dict)

@@ -1,27 +1,46 @@
-"""What a chaos run holds a ledger against: what a node lived, as far as anybody can know its devices."""
+"""What a chaos run holds a ledger against: what a node lived, but for what nobody can know of its devices."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.chaos.truth import WINDOW_NS, Life, owed_spans
+from tests.chaos.truth import WINDOW_NS, Life, Told, owed
 
 W = WINDOW_NS
-LAUNCHED = 10 * W + W // 4
+LAUNCHED, ENDED = 10 * W + W // 4, 20 * W
+ALL = [(LAUNCHED, ENDED)]
+FIRST = Told(1, 10 * W, keyframe=False)  # an agent that begins within a window tells of it without a keyframe
 
 
 @pytest.mark.parametrize(
-    ("named", "told", "spans"),
+    ("told", "parts"),
     [
-        (10 * W, {10 * W}, [(LAUNCHED, 20 * W)]),
-        (9 * W, (), [(LAUNCHED, 20 * W)]),  # of a clock that was behind
-        (15 * W, {10 * W}, [(LAUNCHED, 11 * W), (15 * W, 20 * W)]),
-        (None, {10 * W}, [(LAUNCHED, 11 * W)]),  # killed in its first window, and not seen again
-        (None, (), []),
+        ([FIRST, Told(1, 11 * W, keyframe=True)], ALL),
+        ([FIRST, Told(1, 15 * W, keyframe=True)], ALL),
+        ([FIRST, Told(1, 11 * W, keyframe=False)], ALL),
+        ([FIRST, Told(2, 9 * W, keyframe=True)], ALL),
+        ([Told(2, 15 * W, keyframe=True)], ALL),
+        (
+            [FIRST, Told(2, 14 * W, keyframe=False), Told(2, 15 * W, keyframe=True)],
+            [(LAUNCHED, 11 * W), (14 * W, ENDED)],
+        ),
+        ([FIRST, Told(2, 14 * W, keyframe=False)], [(LAUNCHED, 11 * W), (14 * W, 15 * W)]),
+        ([FIRST], [(LAUNCHED, 11 * W)]),
+        ([], ALL),
     ],
-    ids=["from its launch", "before it", "in its second life", "never", "not heard of"],
+    ids=[
+        "it went on",
+        "what it told meanwhile is lost",
+        "its keyframe is lost",
+        "a clock was behind",
+        "all that its first agent told is lost",
+        "killed in its first window, and seen again",
+        "killed in the first window of two lives",
+        "killed in its first window, and not seen again",
+        "not heard of",
+    ],
 )
-def test_a_node_is_owed_for_from_its_first_keyframe_and_for_the_states_before_it(
-    named: int | None, told: set[int], spans: list[tuple[int, int]]
+def test_a_node_is_owed_all_it_lived_but_behind_a_kill_in_its_first_window(
+    told: list[Told], parts: list[tuple[int, int]]
 ) -> None:
-    assert owed_spans(Life(LAUNCHED, None), 20 * W, named, told) == spans
+    assert owed(Life(LAUNCHED, None), ENDED, told) == parts
