@@ -19,7 +19,6 @@ pytest_plugins = ["tests.support.line", "tests.support.warehouse"]
 
 IMPATIENT = """
 import os, threading
-from gpuledger.contract.topics import BREACHES, CHARGES, TELEMETRY
 from gpuledger.serving.watch import Watch
 pulse = Watch.pulse
 Watch.pulse = lambda self, name, limit_s: pulse(self, name, 2.0)
@@ -34,7 +33,6 @@ IN_VAIN = """
 import os
 from gpuledger.contract.errors import KafkaUnavailable
 from gpuledger.bus.membership import Membership
-from gpuledger.contract.topics import BREACHES, CHARGES, TELEMETRY
 from gpuledger.serving.watch import Watch
 Watch.__init__.__defaults__ = (None, os._exit, 0.1)
 def heed(self, owned):
@@ -73,13 +71,26 @@ STILL = {
     "budgets": "from gpuledger.processor.shell import Shell; Shell.tick = stand_still",
 }
 CLOSING = """
+import time
+from gpuledger.bus.membership import Membership
 from gpuledger.contract.errors import KafkaUnavailable
 from gpuledger.sink.flusher import Flusher
 from gpuledger.sink.source import Source
-def fail(*_):
-    raise KafkaUnavailable("gone for good")
-Source.poll, Flusher.close = fail, stand_still
+poll = Source.poll
+def fail(self, timeout_s):
+    records = poll(self, timeout_s)
+    if self.owned:
+        time.sleep(1)  # it is seen to own them
+        raise KafkaUnavailable("gone for good")
+    return records
+def heed(self, owned):
+    if owned == 0 and hasattr(self, "owned_some"):
+        raise KafkaUnavailable("partitions are nobody's")
+    if owned:
+        self.owned_some = True
+Source.poll, Flusher.close, Membership.heed = fail, stand_still, heed
 """
+"""Once it has partitions it fails, and stands still as it closes, when it has none any more."""
 
 
 def ended(
@@ -141,4 +152,5 @@ def test_one_that_stands_still_as_it_closes_has_said_what_ended_it(
     status, said = found
     assert status == EXIT_STUCK, said
     assert said.index("gone for good") < said.index("thread closing has not come round")
+    assert "nobody's" not in said, "who leaves is to own nothing"
     assert " stand_still" in said

@@ -105,14 +105,14 @@ class Membership:
         self._wrong_since_ns: int | None = None
         self._asked_ns = 0
 
-    def heed(self, owned: int) -> None:
-        """Note that so many partitions are owned now.
+    def heed(self, owned: int | None) -> None:
+        """Note that so many partitions are owned now; None: it is about to leave, or has left.
 
         Raises KafkaUnavailable where nothing has been for too long though partitions are nobody's: this
         member is of no use any more, and who starts it anew mends it.
         """
         now_ns = self._clock.boot_ns()
-        if owned:
+        if owned is None or owned:
             self._nothing_since_ns = self._wrong_since_ns = None
             return
         if self._nothing_since_ns is None:

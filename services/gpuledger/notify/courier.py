@@ -66,9 +66,14 @@ class Courier:
             while not stop.is_set():
                 self._step(stop)
         finally:
-            self._pulse.beat()
+            self._close()
+
+    def _close(self) -> None:
+        self._pulse.beat()
+        try:
             self._source.close()
             self._target.close()
+        finally:
             self._pulse.rest()
 
     def _step(self, stop: Event) -> None:

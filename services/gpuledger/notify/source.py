@@ -50,12 +50,13 @@ class Source:
         self.assignments = 0
         """Grows whenever partitions come or go: what was learned before is not to be used any more."""
         self._consumer = confluent_kafka.Consumer(options, logger=KAFKA_LOGGER)
+        self._closing = False
         self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._gone, on_lost=self._gone)
 
     @property
-    def owned(self) -> int:
-        """How many partitions are ours."""
-        return len(self._starts)
+    def owned(self) -> int | None:
+        """How many partitions are ours; None once it is being closed. Any thread may ask."""
+        return None if self._closing else len(self._starts)
 
     @property
     def caught_up(self) -> bool:
@@ -128,6 +129,7 @@ class Source:
 
     def close(self) -> None:
         """Leave the group."""
+        self._closing = True
         self._consumer.close()
 
     def _hold(self, held: bool) -> None:

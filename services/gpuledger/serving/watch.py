@@ -18,7 +18,6 @@ from gpuledger.contract.errors import Unavailable
 from gpuledger.logs import EventLog
 
 LOOK_EVERY_S = 5.0
-CLOSING_SILENT_S = 400.0  # an insert under way is waited for, 300 s at most
 JOIN_S = 1.0  # a check may be waiting for a broker that is gone; the thread ends with its process
 EXIT_STUCK = 75  # EX_TEMPFAIL of sysexits.h: try again
 

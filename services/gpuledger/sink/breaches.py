@@ -75,6 +75,7 @@ class Beside:
         try:
             self._work()
         except BaseException as error:
+            log.exception("ends")  # whoever closes may be held up before it raises this
             self._error = error
         finally:
             self._stop.set()
@@ -97,12 +98,12 @@ def _follow(
     clock, watch = SystemClock(), Watch()
     pulse = watch.pulse("breaches", SILENT_S)
     with watch, ExitStack() as stack:
+        warehouse = stack.enter_context(closing(connect()))  # which may migrate, for as long as that takes
         pulse.beat()
-        warehouse = stack.enter_context(closing(connect()))
         source = Source(bus, BREACHES, group, lambda places, lost: None, session_timeout_s)
         stack.callback(source.close)
         membership = Membership(bus, group, [BREACHES], clock)
-        watch.also(lambda: membership.heed(len(source.owned)))
+        watch.also(lambda: membership.heed(source.owned_count))
         registry = stack.enter_context(SchemaRegistry(bus))
         letters = DeadLetters(stack.enter_context(Producer(bus, STAGE)), registry, clock, STAGE)
         while not stop.is_set():

@@ -14,7 +14,7 @@ from gpuledger.contract.errors import BadRecord, Refused, WarehouseError
 from gpuledger.contract.topics import CHARGES
 from gpuledger.logs import EventLog
 from gpuledger.serving import stop_signals
-from gpuledger.serving.watch import CLOSING_SILENT_S, Watch
+from gpuledger.serving.watch import Watch
 from gpuledger.sink import metrics
 from gpuledger.sink.announced import AnnouncedGenerations
 from gpuledger.sink.batcher import Batcher, Flow, Place
@@ -32,6 +32,7 @@ POLL_S = 0.05  # how late a batch that became due may be noticed
 REVOKE_WAIT_S = 10.0  # for the batch under way when partitions leave: an insert takes 0.3 s
 STOP_WAIT_S = 20.0  # a clean stop writes what it has read, unless ClickHouse is away
 SESSION_TIMEOUT_S = 45.0  # librdkafka's default; shorter only where a test kills members
+CLOSING_SILENT_S = 2 * ATTEMPT_SILENT_S  # what is under way is waited for, and what is queued behind it
 LOOP_SILENT_S = 300.0  # who has not polled for so long has lost its place in the group: max.poll.interval
 
 log = EventLog("gpuledger.sink")
@@ -119,7 +120,7 @@ def run(
         source = Source(options.bus, options.topic, options.group, leave, options.session_timeout_s)
         stack.callback(source.close)
         membership = Membership(options.bus, options.group, [options.topic], clock)
-        watch.also(lambda: membership.heed(len(source.owned)))
+        watch.also(lambda: membership.heed(source.owned_count))
         try:
             while not stop.is_set():
                 loop.beat()

@@ -65,12 +65,18 @@ class Source:
         self._leave = leave
         self._consumer = confluent_kafka.Consumer(options, logger=KAFKA_LOGGER)
         self.owned: set[Place] = set()
+        self._closing = False
         self._paused = False
         self._committed: dict[Place, int] = {}
         self._uncommitted: dict[Place, int] = {}  # what the group's coordinator, being away, has not got yet
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
+
+    @property
+    def owned_count(self) -> int | None:
+        """How many partitions are ours; None once it is being closed. Any thread may ask."""
+        return None if self._closing else len(self.owned)
 
     def poll(self, timeout_s: float) -> Sequence[Incoming]:
         """Records that came, in the order of each partition. Raises KafkaUnavailable, ConfigError."""
@@ -146,6 +152,7 @@ class Source:
 
     def close(self) -> None:
         """Leave the group."""
+        self._closing = True
         self._consumer.close()
 
     def _assigned(self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
