@@ -10,6 +10,7 @@ import pytest
 
 from gpuledger.contract.clock import NS_PER_S, ManualClock
 from gpuledger.contract.errors import KafkaUnavailable
+from gpuledger.logs import Event
 from gpuledger.serving.watch import EXIT_STUCK, Watch, stacks
 
 
@@ -39,7 +40,8 @@ def test_a_thread_that_does_not_come_round_ends_the_process(
     assert not watch.look()
     assert ended == [EXIT_STUCK]
     (record,) = caplog.records
-    fields = record.gpuledger_fields  # type: ignore[attr-defined]
+    assert isinstance(record.msg, Event)
+    fields = record.msg.fields
     assert fields["why"] == ["thread reading has not come round for 301 s, of 300"]
     here = fields["threads"][f"MainThread ({threading.get_ident()})"]
     assert any(test_a_thread_that_does_not_come_round_ends_the_process.__name__ in call for call in here)

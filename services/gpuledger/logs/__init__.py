@@ -12,18 +12,16 @@ import sys
 from datetime import UTC, datetime
 from typing import TextIO
 
-_FIELDS = "gpuledger_fields"
 
-
-class _Event:
+class Event:
     """What is logged. A formatter that knows nothing of fields has them behind the event's name."""
 
     def __init__(self, name: str, fields: dict[str, object]) -> None:
         self.name = name
-        self._fields = fields
+        self.fields = fields
 
     def __str__(self) -> str:
-        return " ".join((self.name, *(f"{name}={value!r}" for name, value in self._fields.items())))
+        return " ".join((self.name, *(f"{name}={value!r}" for name, value in self.fields.items())))
 
 
 class EventLog:
@@ -37,19 +35,19 @@ class EventLog:
 
     def info(self, event: str, **fields: object) -> None:
         """What is as it should be."""
-        self._logger.info(_Event(event, fields), extra={_FIELDS: fields})
+        self._logger.info(Event(event, fields))
 
     def warning(self, event: str, **fields: object) -> None:
         """What someone may have to look at if it lasts."""
-        self._logger.warning(_Event(event, fields), extra={_FIELDS: fields})
+        self._logger.warning(Event(event, fields))
 
     def error(self, event: str, **fields: object) -> None:
         """What lost something."""
-        self._logger.error(_Event(event, fields), extra={_FIELDS: fields})
+        self._logger.error(Event(event, fields))
 
     def exception(self, event: str, **fields: object) -> None:
         """An error with the traceback of the exception that is being handled."""
-        self._logger.error(_Event(event, fields), exc_info=True, extra={_FIELDS: fields})
+        self._logger.error(Event(event, fields), exc_info=True)
 
 
 class JsonLines(logging.Formatter):
@@ -57,9 +55,10 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """See logging.Formatter."""
+        said = record.msg if isinstance(record.msg, Event) else Event(record.getMessage(), {})
         line = {
-            **getattr(record, _FIELDS, {}),
-            "event": record.msg.name if isinstance(record.msg, _Event) else record.getMessage(),
+            **said.fields,
+            "event": said.name,
             "level": record.levelname.lower(),
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
         }
